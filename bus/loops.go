@@ -1,0 +1,87 @@
+package bus
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/sandbox-operator/sandbox-operator/bus/protocol"
+)
+
+// read is the connection's only reader. Nothing it calls blocks.
+func (s *session) read() {
+	for {
+		frame, err := s.readFrame()
+		if err != nil {
+			s.fail(fmt.Errorf("reading from the engine: %w", err))
+			return
+		}
+		if len(bytes.TrimSpace(frame)) == 0 {
+			continue
+		}
+		msg, err := protocol.Decode(frame)
+		if err != nil {
+			s.client.log.Warn("Frame of the engine dropped", "cause", err)
+			continue
+		}
+		s.receive(msg)
+	}
+}
+
+func (s *session) readFrame() ([]byte, error) {
+	_, reader, err := s.conn.Reader(s.ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.touch()
+	// Parts of a long frame count as signs of life.
+	return io.ReadAll(&heardReader{reader: reader, touch: s.touch})
+}
+
+type heardReader struct {
+	reader io.Reader
+	touch  func()
+}
+
+func (r *heardReader) Read(p []byte) (int, error) {
+	n, err := r.reader.Read(p)
+	if n > 0 {
+		r.touch()
+	}
+	return n, err
+}
+
+// write is the connection's only writer of messages. It has no limit of its
+// own: an engine that does not read answers no ping either and falls silent.
+func (s *session) write() {
+	for {
+		frame, err := s.outbox.next(s.ctx)
+		if err != nil {
+			return
+		}
+		if err := s.conn.Write(s.ctx, websocket.MessageText, frame); err != nil {
+			s.fail(fmt.Errorf("writing to the engine: %w", err))
+			return
+		}
+	}
+}
+
+// keepAlive pings, because the engine does not, and ends a connection on which
+// nothing arrives (contracts/iii-bus.md §1.4).
+func (s *session) keepAlive() {
+	timers := s.client.options.timers
+	for pause(s.ctx, timers.ping) {
+		if time.Since(time.Unix(0, s.heard.Load())) > timers.silence {
+			s.fail(errSilent)
+			return
+		}
+		ctx, cancel := context.WithTimeout(s.ctx, timers.ping)
+		// A missing pong is judged by the silence above.
+		_ = s.conn.Ping(ctx)
+		cancel()
+	}
+}
