@@ -1,0 +1,178 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/sandbox-operator/sandbox-operator/bus/protocol"
+)
+
+// session is what a restricted connection may do. It does not change during
+// the connection. All methods take a nil receiver for a trusted connection,
+// which may do everything.
+type session struct {
+	// forbidden and exposed are patterns, allowed are exact ids.
+	forbidden []string
+	exposed   []string
+	allowed   []string
+	// namespaces maps a namespace to the patterns granted in it; when it has
+	// entries, the session may join only these.
+	namespaces map[string][]string
+	// open allows every call that forbidden does not name.
+	open              bool
+	registerFunctions bool
+	registerTriggers  bool
+	registerTypes     bool
+	// triggerTypes are those that triggers may use; nil means all.
+	triggerTypes *[]string
+	prefix       string
+}
+
+// infrastructure is what every client needs (contracts/iii-bus.md §9.3).
+var infrastructure = []string{
+	protocol.FunctionChannelsCreate, protocol.FunctionWorkersRegister, "engine::log::*",
+	"engine::baggage::get", "engine::baggage::set", "engine::baggage::get_all",
+}
+
+func (s *session) apply(g grants) {
+	s.allowed = g.AllowedFunctions
+	s.forbidden = append(slices.Clone(s.forbidden), g.ForbiddenFunctions...)
+	s.namespaces = map[string][]string{}
+	for namespace, patterns := range g.Namespaces {
+		for _, p := range patterns {
+			s.namespaces[namespace] = append(s.namespaces[namespace], barePattern(p))
+		}
+	}
+	s.registerFunctions = g.AllowFunctionRegistration == nil || *g.AllowFunctionRegistration
+	s.registerTriggers = true
+	s.registerTypes = g.AllowTriggerTypeRegistration
+	s.triggerTypes = g.AllowedTriggerTypes
+	s.prefix = g.FunctionRegistrationPrefix
+}
+
+// barePattern takes a grant in its form match("…") as well.
+func barePattern(p string) string {
+	if inner, ok := strings.CutPrefix(p, `match("`); ok {
+		return strings.TrimSuffix(inner, `")`)
+	}
+	return p
+}
+
+// mayCall is nil for a permitted call; the order is that of §9.3.
+func (s *session) mayCall(namespace, id string) *protocol.ErrorBody {
+	if s.permits(namespace, id) {
+		return nil
+	}
+	return forbidden("function %s is not allowed here; the listener's expose_functions or forbidden_functions decide", id)
+}
+
+func (s *session) permits(namespace, id string) bool {
+	switch {
+	case s == nil, id == protocol.FunctionWorkersRegister:
+		// Even a listener that forbids engine::* must let workers say who they
+		// are, or their registrations wait out the grace.
+		return true
+	case matchesAny(s.forbidden, id):
+		return false
+	case s.open, matchesAny(s.namespaces[namespace], id):
+		return true
+	case namespace != protocol.DefaultNamespace:
+		return false
+	}
+	return slices.Contains(s.allowed, id) || matchesAny(infrastructure, id) || matchesAny(s.exposed, id)
+}
+
+// mayRegister decides on publishing a function; a forbidden id may not be
+// taken either, or its callers would reach a stranger.
+func (s *session) mayRegister(id string) bool {
+	return s == nil || s.registerFunctions && !matchesAny(s.forbidden, id)
+}
+
+func (s *session) mayProvide() bool { return s == nil || s.registerTypes }
+
+// mayJoin decides on the namespace that a worker declares.
+func (s *session) mayJoin(namespace string) *protocol.ErrorBody {
+	if s == nil || len(s.namespaces) == 0 {
+		return nil
+	}
+	if _, ok := s.namespaces[namespace]; ok {
+		return nil
+	}
+	return forbidden("namespace %s is not allowed here", namespace)
+}
+
+// mayBind decides on a trigger. All functions that it would make the engine
+// call count, or a trigger would be a way around mayCall.
+func (s *session) mayBind(b *binding) *protocol.ErrorBody {
+	if s == nil {
+		return nil
+	}
+	if !s.registerTriggers || s.triggerTypes != nil && !slices.Contains(*s.triggerTypes, b.typeID) {
+		return forbidden("triggers of type %s are not allowed here", b.typeID)
+	}
+	owns := s.prefix != "" && strings.HasPrefix(b.functionID, s.prefix+"::")
+	if !owns {
+		if failed := s.mayCall(b.targetNamespace, b.functionID); failed != nil {
+			return failed
+		}
+	}
+	return s.mayCallHelpers(b)
+}
+
+func (s *session) mayCallHelpers(b *binding) *protocol.ErrorBody {
+	var config struct {
+		conditional
+		MiddlewareFunctionIDs []string `json:"middleware_function_ids"`
+	}
+	if b.decodeConfig(&config) != nil {
+		return forbidden("the config of a trigger must be an object here")
+	}
+	helpers := config.MiddlewareFunctionIDs
+	if config.ConditionFunctionID != "" {
+		helpers = append(helpers, config.ConditionFunctionID)
+	}
+	for _, id := range helpers {
+		if failed := s.mayCall(protocol.DefaultNamespace, id); failed != nil {
+			return failed
+		}
+	}
+	return nil
+}
+
+// storedID is a function id with the session's registration prefix.
+func (s *session) storedID(id string) string {
+	if s == nil || s.prefix == "" {
+		return id
+	}
+	return s.prefix + "::" + id
+}
+
+func forbidden(format string, args ...any) *protocol.ErrorBody {
+	return &protocol.ErrorBody{Code: protocol.CodeForbidden, Message: fmt.Sprintf(format, args...)}
+}
+
+func matchesAny(patterns []string, id string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool { return matches(p, id) })
+}
+
+// matches tells whether a pattern, in which * stands for any characters, covers
+// a whole id.
+func matches(pattern, id string) bool {
+	parts := strings.Split(pattern, "*")
+	if len(parts) == 1 {
+		return pattern == id
+	}
+	rest, ok := strings.CutPrefix(id, parts[0])
+	if !ok {
+		return false
+	}
+	for _, part := range parts[1 : len(parts)-1] {
+		at := strings.Index(rest, part)
+		if at < 0 {
+			return false
+		}
+		rest = rest[at+len(part):]
+	}
+	return strings.HasSuffix(rest, parts[len(parts)-1])
+}
