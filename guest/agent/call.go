@@ -1,0 +1,146 @@
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"maps"
+	"os"
+	"time"
+
+	"github.com/sandbox-operator/sandbox-operator/guest/wire"
+)
+
+const (
+	defaultLogLimit = 16 << 10
+	// stderrTailBytes of a failed interpreter's errors go into its message
+	// (contracts/code-runner.md §12).
+	stderrTailBytes = 500
+	// lingerWait is how long a host may take, after the result, to close its
+	// client (2 s in the host) before it is killed.
+	lingerWait = 2500 * time.Millisecond
+)
+
+// envelope is the first line on a host's descriptor 3; the payload follows.
+type envelope struct {
+	Mode    string           `json:"mode"`
+	Source  string           `json:"source"`
+	Handler string           `json:"handler,omitempty"`
+	Context wire.CallContext `json:"context"`
+}
+
+// call runs a planted handler in a fresh interpreter.
+func call(home folder, request wire.CallRequest) wire.Reply {
+	if failure := checkCall(request); failure != nil {
+		return failed(failure)
+	}
+	source := home.handler(request.SourceDigest, request.Language)
+	if _, err := os.Stat(source); err != nil {
+		return failed(wire.Failf(wire.NotPlanted, "the source is not planted in this runtime"))
+	}
+	timeout := time.Duration(request.TimeoutMs) * time.Millisecond
+	if request.Context.DeadlineMs == 0 {
+		request.Context.DeadlineMs = time.Now().Add(timeout).UnixMilli()
+	}
+	return host{
+		home: home, language: request.Language, dir: home.function(request.SourceDigest),
+		env:      environment(home, request.Bus, callEnvironment(request)),
+		envelope: envelope{Mode: "call", Source: source, Handler: orDefault(request.Handler), Context: request.Context},
+		payload:  request.Payload, timeout: timeout, logLimit: request.LogLimit,
+	}.serve()
+}
+
+func callEnvironment(request wire.CallRequest) map[string]string {
+	env := maps.Clone(request.Env)
+	if request.Context.Traceparent != "" {
+		if env == nil {
+			env = map[string]string{}
+		}
+		env["TRACEPARENT"] = request.Context.Traceparent
+	}
+	return env
+}
+
+func checkCall(request wire.CallRequest) *wire.Failure {
+	switch {
+	case request.TimeoutMs <= 0:
+		return wire.Failf(wire.BadRequest, "timeoutMs must be at least 1")
+	case !isDigest(request.SourceDigest):
+		return wire.Failf(wire.BadRequest, "sourceDigest must be a SHA-256 in lower-case hexadecimal")
+	case request.Language.Extension() == "":
+		return wire.Failf(wire.BadRequest, "language must be %q or %q", wire.Node, wire.Python)
+	}
+	return nil
+}
+
+func orDefault(handler string) string {
+	if handler == "" {
+		return wire.DefaultHandler
+	}
+	return handler
+}
+
+// host is one use of a language's handler host.
+type host struct {
+	home     folder
+	language wire.Language
+	dir      string
+	env      []string
+	envelope envelope
+	payload  json.RawMessage
+	timeout  time.Duration
+	logLimit int
+}
+
+func (h host) serve() wire.Reply {
+	interpreter, failure := findInterpreter(h.language)
+	if failure == nil {
+		failure = ensureHosts(h.home)
+	}
+	if failure != nil {
+		return failed(failure)
+	}
+	logs := newCapture(positiveOr(h.logLimit, defaultLogLimit))
+	errors := newCapture(4 * stderrTailBytes)
+	started, failure := h.start(interpreter, logs, both{logs, errors})
+	if failure != nil {
+		return failed(failure)
+	}
+	outcome := started.awaitResult(h.timeout)
+	duration := time.Since(started.begun)
+	started.kill()
+	started.finish()
+	reply := outcome.reply(h.home, h.timeout, errors)
+	reply.Logs, reply.LogsTruncated = logs.text()
+	reply.DurationMs = duration.Milliseconds()
+	return reply
+}
+
+func (h host) start(interpreter string, stdout, stderr io.Writer) (*process, *wire.Failure) {
+	head, err := wire.Marshal(h.envelope)
+	if err != nil {
+		return nil, wire.Failf(wire.BadRequest, "context: %s", describeJSON(err))
+	}
+	started, err := program{
+		command: hostCommand(h.home, interpreter, h.language), dir: h.dir, env: h.env,
+		envelope: append(append(head, '\n'), h.payload...), stdout: stdout, stderr: stderr,
+	}.start()
+	if err != nil {
+		return nil, wire.Failf(wire.Internal, "starting the interpreter: %v", err)
+	}
+	return started, nil
+}
+
+type both [2]*capture
+
+// Write implements io.Writer.
+func (b both) Write(data []byte) (int, error) {
+	_, _ = b[0].Write(data)
+	return b[1].Write(data)
+}
+
+func positiveOr(value, otherwise int) int {
+	if value > 0 {
+		return value
+	}
+	return otherwise
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"maps"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/sandbox-operator/sandbox-operator/guest/wire"
+)
+
+const (
+	defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+	// packagesVariable lists folders of Python packages, the SDK among them,
+	// that are searched after the interpreter's own. Hosts take it out of the
+	// environment again.
+	packagesVariable = "SANDBOX_PYTHON_PACKAGES"
+	packagesFolder   = "python-packages"
+)
+
+// findInterpreter returns the absolute path of a language's interpreter.
+func findInterpreter(language wire.Language) (string, *wire.Failure) {
+	names := map[wire.Language]string{wire.Node: "node", wire.Python: "python3"}
+	name, known := names[language]
+	if !known {
+		return "", wire.Failf(wire.BadRequest, "language must be %q or %q", wire.Node, wire.Python)
+	}
+	if os.Getenv("PATH") == "" {
+		_ = os.Setenv("PATH", defaultPath)
+	}
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return "", wire.Failf(wire.InterpreterMissing, "this runtime has no %s", name)
+	}
+	return path, nil
+}
+
+// hostCommand is the command line of the handler host.
+func hostCommand(home folder, interpreter string, language wire.Language) []string {
+	return []string{interpreter, filepath.Join(home.hosts(), string(language), "call."+language.Extension())}
+}
+
+// programCommand is the command line that runs a whole program. Node starts the
+// program itself, after the preload; Python's host makes it the main module.
+func programCommand(home folder, interpreter string, language wire.Language, program string, args []string) []string {
+	host := filepath.Join(home.hosts(), string(language), "run."+language.Extension())
+	command := []string{interpreter, host, program}
+	if language == wire.Node {
+		preload := url.URL{Scheme: "file", Path: host}
+		command = []string{interpreter, "--import", preload.String(), program}
+	}
+	return append(command, args...)
+}
+
+// environment is the guest's own, with the request's on top. Telemetry is off
+// because exporters would print and delay the exit (contracts/code-runner.md §14).
+func environment(home folder, bus wire.Bus, extra map[string]string) []string {
+	added := map[string]string{"OTEL_ENABLED": "false"}
+	maps.Copy(added, extra)
+	if bus.BusURL != "" {
+		added["III_URL"] = bus.BusURL
+	}
+	if bus.WorkerName != "" {
+		added["III_WORKER_NAME"] = bus.WorkerName
+	}
+	added[packagesVariable] = pythonPackages(home, added[packagesVariable])
+	result := os.Environ()
+	for _, name := range slices.Sorted(maps.Keys(added)) {
+		result = append(result, name+"="+added[name])
+	}
+	return result
+}
+
+func pythonPackages(home folder, requested string) string {
+	folders := []string{requested, os.Getenv(packagesVariable),
+		home.join(packagesFolder), filepath.Join(home.base(), packagesFolder)}
+	folders = slices.DeleteFunc(folders, func(path string) bool { return path == "" })
+	return strings.Join(folders, string(os.PathListSeparator))
+}

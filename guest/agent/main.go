@@ -1,0 +1,69 @@
+// Command agent is the only program that the operator executes inside a
+// sandbox (design rule 7). Each invocation serves one request: a subcommand as
+// first argument, JSON on standard input or in the file named by
+// --request-file, and one framed JSON reply on standard output. It starts
+// interpreters, enforces their deadlines, keeps their streams apart from its
+// own and leaves none of their processes behind.
+package main
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+
+	"github.com/sandbox-operator/sandbox-operator/guest/wire"
+)
+
+func main() {
+	// Interpreters die with the thread that started them (Pdeathsig), so all
+	// are started from the main thread, which lives as long as the process.
+	runtime.LockOSThread()
+	if err := serve(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "agent:", err)
+		os.Exit(1)
+	}
+}
+
+// serve answers one request. An error means that there is no reply at all.
+func serve(args []string) error {
+	reply := answer(args)
+	frame, err := fit(reply)
+	if err != nil {
+		return fmt.Errorf("encoding the reply: %w", err)
+	}
+	if _, err := os.Stdout.Write(frame); err != nil {
+		return fmt.Errorf("writing the reply: %w", err)
+	}
+	return nil
+}
+
+func answer(args []string) wire.Reply {
+	if err := harden(); err != nil {
+		return failed(wire.Failf(wire.Internal, "preparing: %v", err))
+	}
+	home, err := findHome()
+	if err != nil {
+		return failed(wire.Failf(wire.Internal, "finding the private folder: %v", err))
+	}
+	name, body, failure := readRequest(args, home)
+	if failure != nil {
+		return failed(failure)
+	}
+	command, known := commands[name]
+	if !known {
+		return failed(wire.Failf(wire.BadRequest, "unknown subcommand %q", name))
+	}
+	return command(home, body)
+}
+
+var commands = map[string]func(home folder, request []byte) wire.Reply{
+	wire.CommandInit:    handle(initialize),
+	wire.CommandPlant:   handle(plant),
+	wire.CommandUnplant: handle(unplant),
+	wire.CommandCall:    handle(call),
+	wire.CommandRun:     handle(run),
+	wire.CommandDiscard: handle(discard),
+	wire.CommandVersion: handle(version),
+}
+
+func failed(failure *wire.Failure) wire.Reply { return wire.Reply{Error: failure} }

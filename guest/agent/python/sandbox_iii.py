@@ -1,0 +1,133 @@
+"""The lazy global `iii` (contracts/code-runner.md §13): reading, printing and
+probing it never connects; calling one of its methods does."""
+
+import builtins
+import os
+import sys
+import time
+from _thread import RLock  # threading costs half a millisecond
+
+_HINT = "<lazy iii-sdk client: connects to the bus when one of its methods is called>"
+# What every version of the SDK's client offers; other names are looked up in
+# the installed SDK, which means importing it but never connecting.
+_METHODS = frozenset((
+    "trigger", "trigger_async", "register_function", "register_trigger",
+    "register_trigger_type", "unregister_trigger_type", "shutdown", "shutdown_async",
+))
+# Used by create_channel and create_stream of iii.helpers.
+_INTERNAL_PREFIX = "_helpers_"
+_DEFAULT_TIMEOUT_MS = 30_000
+_MARGIN_MS = 200
+
+_lock = RLock()
+_client = None
+_deadline_ms = None
+
+
+def install(deadline_ms):
+    """Makes `iii` a builtin. deadline_ms (Unix ms) bounds calls made through it."""
+    global _deadline_ms
+    _deadline_ms = deadline_ms
+    builtins.iii = _Lazy()
+
+
+class _Lazy:
+    __slots__ = ()
+
+    def __repr__(self):
+        return repr(_client) if _client else _HINT
+
+    def __dir__(self):
+        return dir(_client) if _client else []
+
+    def __getattr__(self, name):
+        if name.startswith("_") and not name.startswith(_INTERNAL_PREFIX):
+            raise AttributeError(f"the iii client has no attribute {name!r}")
+        if _client is not None and name not in ("trigger", "trigger_async"):
+            return getattr(_client, name)
+        if name in _METHODS or callable(_look_up(name)):
+            return _deferred(name)
+        return getattr(_connect(), name)
+
+
+def _look_up(name):
+    try:
+        sdk = _import_sdk()
+    except RuntimeError:
+        raise AttributeError(f"the iii client has no attribute {name!r}") from None
+    return getattr(sdk.iii.III, name)
+
+
+def _deferred(name):
+    def method(*args, **kwargs):
+        bound = getattr(_connect(), name)
+        if name in ("trigger", "trigger_async") and args:
+            args = (_clamp(args[0]), *args[1:])
+        return bound(*args, **kwargs)
+
+    method.__name__ = method.__qualname__ = name
+    return method
+
+
+def _clamp(request):
+    """An inner call must end before the call or run it is part of, early enough
+    for its error to be handled."""
+    if not isinstance(request, dict) or request.get("action"):
+        return request
+    return {**request, "timeout_ms": _remaining_ms(request.get("timeout_ms") or _DEFAULT_TIMEOUT_MS)}
+
+
+def _remaining_ms(wanted):
+    if not _deadline_ms:
+        return wanted
+    return max(1, min(wanted, int(_deadline_ms - time.time() * 1000) - _MARGIN_MS))
+
+
+def _connect():
+    global _client
+    with _lock:
+        if _client is None:
+            url = os.environ.get("III_URL")
+            if not url:
+                raise RuntimeError("III_URL is not set: this runtime has no access to the bus")
+            sdk = _import_sdk()
+            _client = sdk.register_worker(url, sdk.InitOptions(
+                worker_name=os.environ.get("III_WORKER_NAME"),
+                enable_metrics_reporting=False,
+                invocation_timeout_ms=_remaining_ms(_DEFAULT_TIMEOUT_MS),
+                otel={"enabled": False},
+            ))
+        return _client
+
+
+def _import_sdk():
+    try:
+        import iii as sdk
+        import iii.iii
+    except ImportError as error:
+        raise RuntimeError(f"iii-sdk is not installed in this runtime ({error})") from error
+    return sdk
+
+
+def is_client_thread(thread):
+    """Whether a thread is the SDK's own, which never ends before shutdown."""
+    return _client is not None and thread is getattr(_client, "_thread", None)
+
+
+def shutdown(limit_seconds):
+    """Closes the client, if there is one; false if that takes longer."""
+    if _client is None:
+        return True
+    import threading
+
+    closing = threading.Thread(target=_close, daemon=True)
+    closing.start()
+    closing.join(limit_seconds)
+    return not closing.is_alive()
+
+
+def _close():
+    try:
+        _client.shutdown()
+    except Exception as error:
+        print(f"[iii] shutdown: {error}", file=sys.stderr)

@@ -1,0 +1,36 @@
+package runner
+
+import "fmt"
+
+// AgentError says that the agent did not answer as it should: it was killed, its
+// output was cut, or it is not the agent.
+type AgentError struct {
+	ExitCode int
+	// Stderr is the end of what it printed.
+	Stderr string
+	Err    error
+}
+
+func (e *AgentError) Error() string {
+	text := fmt.Sprintf("the agent exited with %d and gave no reply: %v", e.ExitCode, e.Err)
+	if e.Stderr != "" {
+		text += ": " + e.Stderr
+	}
+	return text
+}
+
+// Unwrap returns what is wrong with the reply.
+func (e *AgentError) Unwrap() error { return e.Err }
+
+const maxTail = 500
+
+func tail(b []byte) string {
+	if len(b) <= maxTail {
+		return string(b)
+	}
+	start := len(b) - maxTail
+	for start < len(b) && b[start]&0xC0 == 0x80 {
+		start++
+	}
+	return string(b[start:])
+}

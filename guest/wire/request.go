@@ -1,0 +1,157 @@
+package wire
+
+import "encoding/json"
+
+// Language names an interpreter that the agent can start.
+type Language string
+
+const (
+	// Node runs ES modules with the guest's node.
+	Node Language = "node"
+	// Python runs source files with the guest's python3.
+	Python Language = "python"
+)
+
+// Extension is the file name extension of the language's sources
+// (contracts/code-runner.md §2). Unknown languages have none.
+func (l Language) Extension() string {
+	switch l {
+	case Node:
+		return "mjs"
+	case Python:
+		return "py"
+	default:
+		return ""
+	}
+}
+
+// Subcommands of the agent.
+const (
+	CommandInit    = "init"
+	CommandPlant   = "plant"
+	CommandUnplant = "unplant"
+	CommandCall    = "call"
+	CommandRun     = "run"
+	CommandDiscard = "discard"
+	CommandVersion = "version"
+)
+
+const (
+	// MaxRequestBytes bounds a request of any transport.
+	MaxRequestBytes = 64 << 20
+	// MaxStdinRequestBytes bounds a request on standard input; above
+	// 1 MiB callers should already write a request file (design rule 7).
+	MaxStdinRequestBytes = 8 << 20
+	// MaxResultBytes bounds a handler's or program's result.
+	MaxResultBytes = 8 << 20
+	// DefaultHandler is the name of the callable when a request names none.
+	DefaultHandler = "handler"
+)
+
+// InitRequest prepares the private directory of the agent.
+type InitRequest struct {
+	// sharedImage: other sandboxes may share the folders of this image, so
+	// each of them gets a private overlay (contracts/iii-sandbox.md §6.1).
+	SharedImage bool `json:"sharedImage,omitempty"`
+	// moduleFolder: absolute path of a node_modules folder in which the Node
+	// SDK is linked, so that programs anywhere below its parent can import it
+	// (contracts/code-runner.md §10). Empty: none. Failure to link is not an error.
+	ModuleFolder string `json:"moduleFolder,omitempty"`
+	// probe: start the interpreters to report their versions and the SDKs that
+	// load in them. It takes half a second, so a boot leaves it out.
+	Probe bool `json:"probe,omitempty"`
+}
+
+// PlantRequest stores one function's source and checks it.
+type PlantRequest struct {
+	Language Language `json:"language"`
+	// sourceDigest: SHA-256 of source, lower-case hexadecimal.
+	SourceDigest string `json:"sourceDigest"`
+	Source       string `json:"source"`
+	// handler: name of the callable; empty means DefaultHandler.
+	Handler string `json:"handler,omitempty"`
+	// timeoutMs: limit of the load check; 0 means 10,000.
+	TimeoutMs int64 `json:"timeoutMs,omitempty"`
+	Bus
+}
+
+// UnplantRequest removes a planted source. A source that is not there is success.
+type UnplantRequest struct {
+	SourceDigest string `json:"sourceDigest"`
+}
+
+// Bus tells a guest program how to reach the bus; the agent passes it as
+// III_URL and III_WORKER_NAME (contracts/code-runner.md §13). Empty fields keep
+// what the sandbox was created with.
+type Bus struct {
+	BusURL     string `json:"busUrl,omitempty"`
+	WorkerName string `json:"workerName,omitempty"`
+}
+
+// CallContext is the handler's second argument.
+type CallContext struct {
+	FunctionID  string          `json:"function_id"`
+	Metadata    json.RawMessage `json:"metadata,omitempty"`
+	Traceparent string          `json:"traceparent,omitempty"`
+	// deadline_ms: Unix time in milliseconds at which the call ends; the agent
+	// fills it in from the request's timeout if it is 0.
+	DeadlineMs int64 `json:"deadline_ms,omitempty"`
+}
+
+// CallRequest calls the handler of a planted source in a fresh interpreter.
+type CallRequest struct {
+	Language     Language `json:"language"`
+	SourceDigest string   `json:"sourceDigest"`
+	Handler      string   `json:"handler,omitempty"`
+	// payload: any JSON; absent means undefined in Node and None in Python.
+	Payload json.RawMessage `json:"payload,omitempty"`
+	Context CallContext     `json:"context"`
+	// timeoutMs: wall-clock limit of the interpreter, 1 or more.
+	TimeoutMs int64 `json:"timeoutMs"`
+	// logLimit: bytes of prints kept, head and tail; 0 means 16 KiB.
+	LogLimit int `json:"logLimit,omitempty"`
+	// env: additional environment variables.
+	Env map[string]string `json:"env,omitempty"`
+	Bus
+}
+
+// File is a file put beside a program before it starts.
+type File struct {
+	// path: relative to the program's folder, or absolute.
+	Path    string `json:"path"`
+	Content []byte `json:"content"`
+	// mode: permission bits in octal; empty means 0644.
+	Mode string `json:"mode,omitempty"`
+}
+
+// RunRequest runs a whole program as if it had been started directly.
+type RunRequest struct {
+	Language Language          `json:"language"`
+	Source   string            `json:"source"`
+	Args     []string          `json:"args,omitempty"`
+	Env      map[string]string `json:"env,omitempty"`
+	Stdin    []byte            `json:"stdin,omitempty"`
+	Files    []File            `json:"files,omitempty"`
+	// folder: absolute path in which program and relative files are put and
+	// which is the working directory; made if missing. Empty: a new folder for
+	// this run, removed with everything in it afterwards.
+	Folder string `json:"folder,omitempty"`
+	// keepFiles: leave files (never the program) in place afterwards.
+	KeepFiles bool `json:"keepFiles,omitempty"`
+	// keepProcesses: leave the program's background processes alone after a
+	// normal exit, as a kept runtime does. A deadline always kills them.
+	KeepProcesses bool `json:"keepProcesses,omitempty"`
+	// timeoutMs: wall-clock limit of the program, 1 or more.
+	TimeoutMs int64 `json:"timeoutMs"`
+	// stdoutLimit, stderrLimit: bytes kept of each stream, head and tail; 0
+	// means as much as fits one reply.
+	StdoutLimit int `json:"stdoutLimit,omitempty"`
+	StderrLimit int `json:"stderrLimit,omitempty"`
+	Bus
+}
+
+// DiscardRequest removes a result file once it has been read.
+type DiscardRequest struct {
+	// path: the path of a Reply's ResultFile.
+	Path string `json:"path"`
+}
