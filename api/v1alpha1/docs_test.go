@@ -1,0 +1,122 @@
+package v1alpha1_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+// yamlBlock is a fenced block that is marked as YAML.
+var yamlBlock = regexp.MustCompile("(?ms)^```ya?ml\n(.*?)^```$")
+
+// pages are the README and everything below docs.
+func pages() []string {
+	GinkgoHelper()
+	found, err := filepath.Glob(filepath.Join(repository, "docs", "*.md"))
+	Expect(err).NotTo(HaveOccurred())
+	Expect(found).NotTo(BeEmpty())
+	return append(found, filepath.Join(repository, "README.md"))
+}
+
+func read(path string) string {
+	GinkgoHelper()
+	content, err := os.ReadFile(path)
+	Expect(err).NotTo(HaveOccurred())
+	return string(content)
+}
+
+// reasons are the values of all constants whose name ends in Reason.
+func reasons() []string {
+	GinkgoHelper()
+	file, err := parser.ParseFile(token.NewFileSet(), "conditions.go", nil, 0)
+	Expect(err).NotTo(HaveOccurred())
+	var values []string
+	ast.Inspect(file, func(node ast.Node) bool {
+		spec, ok := node.(*ast.ValueSpec)
+		if ok && strings.HasSuffix(spec.Names[0].Name, "Reason") {
+			value, err := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
+			Expect(err).NotTo(HaveOccurred())
+			values = append(values, value)
+		}
+		return true
+	})
+	Expect(values).NotTo(BeEmpty())
+	return values
+}
+
+var _ = Describe("docs", func() {
+	It("show only YAML that the API server accepts", func(ctx SpecContext) {
+		namespace := newNamespace(ctx)
+		checked := 0
+		for _, page := range pages() {
+			for _, block := range yamlBlock.FindAllStringSubmatch(read(page), -1) {
+				By(page + ":\n" + block[1])
+				file := filepath.Join(GinkgoT().TempDir(), "block.yaml")
+				Expect(os.WriteFile(file, []byte(block[1]), 0o600)).To(Succeed())
+				mustKubectl(ctx, "apply", "--dry-run=server", "--validate=strict", "--namespace", namespace, "-f", file)
+				checked++
+			}
+		}
+		Expect(checked).To(BeNumerically(">=", 4), "the kinds' pages have an example each")
+	})
+
+	It("explain every reason", func() {
+		kinds := ""
+		for _, page := range []string{"sandboxruntime.md", "sandboxfunction.md", "sandboxrun.md"} {
+			kinds += read(filepath.Join(repository, "docs", page))
+		}
+		for _, reason := range reasons() {
+			Expect(kinds).To(ContainSubstring("| `"+reason+"` |"), "no page has a row for the reason")
+		}
+	})
+
+	It("explain no reason that does not exist", func() {
+		row := regexp.MustCompile("(?m)^\\| `([A-Z][A-Za-z]+)` \\|")
+		for _, page := range []string{"sandboxruntime.md", "sandboxfunction.md", "sandboxrun.md"} {
+			_, table, found := strings.Cut(read(filepath.Join(repository, "docs", page)), "## Reasons")
+			Expect(found).To(BeTrue(), page)
+			for _, match := range row.FindAllStringSubmatch(table, -1) {
+				Expect(reasons()).To(ContainElement(match[1]), page)
+			}
+		}
+	})
+
+	It("link to pages and headings that exist", func() {
+		link := regexp.MustCompile(`\]\(([^)#:]*)(?:#([^)]*))?\)`)
+		for _, page := range pages() {
+			for _, match := range link.FindAllStringSubmatch(prose(read(page)), -1) {
+				target := page
+				if match[1] != "" {
+					target = filepath.Join(filepath.Dir(page), match[1])
+				}
+				Expect(target).To(BeAnExistingFile(), "%s links to %s", page, match[1])
+				if match[2] != "" {
+					Expect(anchors(read(target))).To(ContainElement(match[2]), "%s links to %s#%s", page, match[1], match[2])
+				}
+			}
+		}
+	})
+})
+
+// prose is a page without its code.
+func prose(page string) string {
+	return regexp.MustCompile("(?ms)^```.*?^```$|`[^`\n]*`").ReplaceAllString(page, "")
+}
+
+// anchors are the fragments that a page's headings get.
+func anchors(page string) []string {
+	var found []string
+	for _, heading := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(page, -1) {
+		text := regexp.MustCompile(`[^a-z0-9 _-]`).ReplaceAllString(strings.ToLower(heading[1]), "")
+		found = append(found, strings.ReplaceAll(text, " ", "-"))
+	}
+	return found
+}
