@@ -1,0 +1,2 @@
+def handler(payload, context):
+    return {"greeting": f"Good day, {payload.get('name', 'stranger')}"}
