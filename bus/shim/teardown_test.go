@@ -1,0 +1,184 @@
+package shim
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/sandbox-operator/sandbox-operator/api/v1alpha1"
+)
+
+func TestTeardown_refusals(t *testing.T) {
+	cases := map[string]struct {
+		payload string
+		want    []string
+	}{
+		"both selectors":        {`{"runtime_id":"rt-x","namespace":"shop"}`, []string{"invalid_request: ", "not both"}},
+		"both, one of them bad": {`{"runtime_id":"","namespace":""}`, []string{"invalid_request: ", "not both"}},
+		"no selector":           {`{}`, []string{"invalid_request: ", "runtime_id", "namespace"}},
+		"both null":             {`{"runtime_id":null,"namespace":null}`, []string{"invalid_request: ", "runtime_id", "namespace"}},
+		"namespace of a number": {`{"namespace":1}`, []string{"invalid_request: namespace must be a string"}},
+		"unknown runtime":       {`{"runtime_id":"rt-x"}`, []string{"runtime_not_found: unknown runtime_id rt-x"}},
+		"a long unknown runtime is echoed in part": {
+			`{"runtime_id":"` + strings.Repeat("é", 500) + `"}`, []string{"runtime_not_found: unknown runtime_id é", "…"}},
+		"unknown namespace": {`{"namespace":"shop"}`, []string{`runtime_not_found: namespace "shop::" has no runtime`}},
+		"empty namespace":   {`{"namespace":""}`, []string{"invalid_request: "}},
+		"only colons":       {`{"namespace":"::"}`, []string{"invalid_request: "}},
+		"upper case":        {`{"namespace":"Shop"}`, []string{"invalid_request: "}},
+		"two dots":          {`{"namespace":"a..b"}`, []string{"invalid_request: "}},
+		"leading dot":       {`{"namespace":".x"}`, []string{"invalid_request: "}},
+		"embedded colons":   {`{"namespace":"a::b"}`, []string{"invalid_request: "}},
+		"a whole id":        {`{"namespace":"a::b::"}`, []string{"invalid_request: "}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			wantText(t, w.callError("teardown", tc.payload), tc.want...)
+			if diff := cmp.Diff([]string{}, w.wrote()); diff != "" {
+				t.Errorf("a refused teardown wrote (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestTeardownPrefix(t *testing.T) {
+	for _, spelling := range []string{"shop", "shop::"} {
+		t.Run(spelling, func(t *testing.T) {
+			w := newWorld(t)
+			for _, id := range []string{"shop::z", "shop::a::b", "shop2::x", "shop::m"} {
+				w.mustCall("register_function", registration(id, "lang", map[bool]string{true: "python", false: "node"}[id == "shop::m"]))
+				w.clock.Step(time.Nanosecond)
+			}
+			kubectl := &v1alpha1.SandboxFunction{
+				ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: "kubectl"},
+				Spec:       v1alpha1.SandboxFunctionSpec{FunctionID: "shop::kubectl", Language: v1alpha1.LanguageNode},
+			}
+			if err := w.api.Create(t.Context(), kubectl); err != nil {
+				t.Fatal(err)
+			}
+			want := map[string]any{
+				"namespace": "shop::", "torn_down": true, "unregistered": []any{"shop::z", "shop::a::b", "shop::m"},
+			}
+			if diff := cmp.Diff(want, w.mustCall("teardown", map[string]any{"namespace": spelling})); diff != "" {
+				t.Errorf("response (-want +got):\n%s", diff)
+			}
+			var left []string
+			for _, f := range w.functions() {
+				left = append(left, f.Spec.FunctionID)
+			}
+			if diff := cmp.Diff([]string{"shop::kubectl", "shop2::x"}, left); diff != "" {
+				t.Errorf("functions left (-want +got):\n%s", diff)
+			}
+			wantText(t, w.callError("teardown", map[string]any{"namespace": spelling}), "runtime_not_found: ", `"shop::"`)
+			w.mustCall("register_function", registration("shop::z"))
+		})
+	}
+}
+
+func TestTeardownPrefix_comparesTheIDBesideTheHash(t *testing.T) {
+	w := newWorld(t)
+	w.mustCall("register_function", registration("shop::price"))
+	collision := w.shim.newFunction(registerRequest{functionID: "other::price", language: v1alpha1.LanguageNode}, "shop")
+	if err := w.api.Create(t.Context(), collision); err != nil {
+		t.Fatal(err)
+	}
+	response := w.mustCall("teardown", `{"namespace":"shop"}`)
+	if diff := cmp.Diff([]any{"shop::price"}, response["unregistered"]); diff != "" {
+		t.Errorf("unregistered (-want +got):\n%s", diff)
+	}
+}
+
+func TestTeardownPrefix_removesStoredSources(t *testing.T) {
+	w := newWorld(t)
+	w.mustCall("register_function", registration("shop::big", "source", strings.Repeat("x", 1<<20)))
+	w.mustCall("teardown", `{"namespace":"shop"}`)
+	if left := w.configMaps(); len(left) != 0 {
+		t.Errorf("%d ConfigMaps left", len(left))
+	}
+}
+
+func TestTeardownPrefix_waitsUntilTheyAreOffTheBus(t *testing.T) {
+	w := newWorld(t)
+	w.addLeavingSlowly("shop::a", "shop::b")
+	done := make(chan error, 1)
+	go func() {
+		_, err := w.call(t.Context(), "teardown", `{"namespace":"shop"}`)
+		done <- err
+	}()
+	eventually(t, "the wait", w.clock.HasWaiters)
+	w.release("shop::a")
+	select {
+	case err := <-done:
+		t.Fatalf("answered before shop::b was off the bus: %v", err)
+	default:
+	}
+	w.release("shop::b")
+	if err := <-done; err != nil {
+		t.Errorf("teardown: %v", err)
+	}
+}
+
+func TestTeardownPrefix_givesUpAndCanBeRepeated(t *testing.T) {
+	w := newWorld(t)
+	w.addLeavingSlowly("shop::a", "shop::b")
+	done := make(chan error, 1)
+	go func() {
+		_, err := w.call(t.Context(), "teardown", `{"namespace":"shop"}`)
+		done <- err
+	}()
+	eventually(t, "the wait", w.clock.HasWaiters)
+	w.release("shop::a")
+	w.clock.Step(teardownTimeout)
+	wantText(t, errorText(t, <-done), "engine: ", "again")
+	go func() {
+		response, err := w.call(t.Context(), "teardown", `{"namespace":"shop"}`)
+		if err == nil && fmt.Sprint(response["unregistered"]) != "[shop::b]" {
+			err = fmt.Errorf("unregistered %v", response["unregistered"])
+		}
+		done <- err
+	}()
+	eventually(t, "the second wait", w.clock.HasWaiters)
+	w.release("shop::b")
+	if err := <-done; err != nil {
+		t.Errorf("second teardown: %v", err)
+	}
+}
+
+func TestTeardownPrefix_goesOnAfterAnError(t *testing.T) {
+	w := newWorld(t)
+	for _, id := range []string{"shop::a", "shop::b", "shop::c"} {
+		w.mustCall("register_function", registration(id))
+	}
+	w.setFault(func(verb string, obj client.Object) error {
+		if f, ok := obj.(*v1alpha1.SandboxFunction); ok && verb == "delete" && f.Spec.FunctionID == "shop::b" {
+			return apierrors.NewInternalError(errors.New("etcd"))
+		}
+		return nil
+	})
+	wantText(t, w.callError("teardown", `{"namespace":"shop"}`), "engine: ", "again")
+	if left := w.functions(); len(left) != 1 || left[0].Spec.FunctionID != "shop::b" {
+		t.Errorf("%d functions left", len(left))
+	}
+	w.setFault(nil)
+	w.mustCall("teardown", `{"namespace":"shop"}`)
+}
+
+// addLeavingSlowly adds bus-made functions that stay until they are released.
+func (w *world) addLeavingSlowly(ids ...string) {
+	w.t.Helper()
+	for _, id := range ids {
+		f := w.shim.newFunction(registerRequest{functionID: id, language: v1alpha1.LanguageNode}, "shop")
+		f.Finalizers = []string{v1alpha1.FunctionFinalizer}
+		if err := w.api.Create(w.t.Context(), f); err != nil {
+			w.t.Fatal(err)
+		}
+		w.clock.Step(time.Nanosecond)
+	}
+}
