@@ -1,0 +1,108 @@
+# sandbox-operator. `make help` lists the targets.
+#
+# Needed: Go, Node, npm, Python, make, git. Everything else is built from pinned
+# sources and kept in the user's cache.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+ROOT := $(patsubst %/,%,$(dir $(abspath $(lastword $(MAKEFILE_LIST)))))
+PROGRESS := hack/progress.sh
+CONTROLLER_GEN := bin/tools/controller-gen
+# The cluster's own kubectl where there is one.
+KUBECTL ?= $(shell command -v kubectl || echo $(ROOT)/bin/k8s/kubectl)
+# Image that `make deploy` puts into the Deployment.
+IMG ?= sandbox-operator:latest
+# Packages of `make test`, and further arguments for go test.
+PACKAGES ?= ./...
+TESTFLAGS ?=
+
+##@ Use
+
+.PHONY: demo
+demo: controlplane build ## Start everything and show it working, step by step.
+	@$(PROGRESS) "compiling the demo" go build -o bin/demo ./hack/demo
+	@bin/demo
+
+.PHONY: dev
+dev: controlplane build ## Start everything and leave it running until Ctrl-C.
+	@$(PROGRESS) "compiling the launcher" go build -o bin/dev ./hack/dev
+	@exec bin/dev --no-build
+
+.PHONY: install
+install: controlplane manifests ## Install the CRDs into the cluster of the current kubeconfig.
+	$(KUBECTL) apply --server-side -k config/crd
+
+.PHONY: deploy
+deploy: controlplane manifests ## Install the operator into that cluster, with the image IMG.
+	$(KUBECTL) kustomize config/default | sed 's|image: sandbox-operator:latest|image: $(IMG)|' | $(KUBECTL) apply --server-side -f -
+
+##@ Check
+
+.PHONY: test
+test: controlplane build ## Run all tests with the race detector on real parts.
+	@KUBEBUILDER_ASSETS=$(ROOT)/bin/k8s hack/test.sh $(TESTFLAGS) $(PACKAGES)
+
+.PHONY: e2e
+e2e: controlplane build ## Run only the tests that start the whole stack.
+	@KUBEBUILDER_ASSETS=$(ROOT)/bin/k8s hack/test.sh -count=1 $(TESTFLAGS) ./hack/dev/...
+
+.PHONY: verify
+verify: tools guest ## Regenerate what is generated; fail if that, the format or go vet finds something.
+	@hack/verify.sh
+
+.PHONY: lint
+lint: guest ## Run golangci-lint.
+	@hack/tools/build.sh golangci-lint
+	@$(PROGRESS) "linting" bin/tools/golangci-lint run
+
+.PHONY: bench
+bench: controlplane build ## Measure latencies and memory; table and out/bench.json.
+	@$(PROGRESS) "compiling the benchmark" go build -o bin/bench ./hack/bench
+	@bin/bench
+
+##@ Build
+
+.PHONY: build
+build: guest ## Build bin/manager (the operator) and bin/sandbox-daemon.
+	@$(PROGRESS) "compiling the operator" env CGO_ENABLED=0 go build -trimpath -o bin/manager .
+	@$(PROGRESS) "compiling the sandbox daemon" env CGO_ENABLED=0 go build -trimpath -o bin/sandbox-daemon ./sandbox/daemon/cmd
+
+.PHONY: guest
+guest: ## Build what is planted into sandboxes, and the Python SDK of the python image.
+	@guest/build.sh
+	@mkdir -p bin
+	@ln -sfn "$$(guest/sdk/build.sh python | tail -n 1)" bin/python-sdk
+
+.PHONY: controlplane
+controlplane: ## Build etcd, kube-apiserver, kube-controller-manager and kubectl into bin/k8s.
+	@hack/controlplane/build.sh
+
+.PHONY: tools
+tools: ## Build the code generators into bin/tools.
+	@hack/tools/build.sh controller-gen crd-ref-docs ginkgo
+
+.PHONY: generate
+generate: tools ## Regenerate the deep copy functions.
+	@$(CONTROLLER_GEN) object:headerFile=hack/boilerplate.go.txt paths=./api/...
+
+.PHONY: manifests
+manifests: tools ## Regenerate the CRDs and the operator's role.
+	@$(CONTROLLER_GEN) crd:maxDescLen=1024 paths=./api/... output:crd:artifacts:config=config/crd/bases
+	@$(CONTROLLER_GEN) rbac:roleName=manager-role paths=./controllers/... output:rbac:artifacts:config=config/rbac
+
+.PHONY: docs
+docs: tools ## Regenerate the API reference.
+	@bin/tools/crd-ref-docs --log-level=ERROR --source-path=api/v1alpha1 --config=hack/crd-ref-docs.yaml --templates-dir=hack/crd-ref-docs \
+	  --renderer=markdown --output-path=docs/api.md
+
+.PHONY: clean
+clean: ## Remove what was built here; the cache of other clones stays.
+	rm -rf bin out .dev
+	find guest/dist guest/agent/generated -type f ! -name .gitkeep -delete
+
+.PHONY: help
+help: ## Show this list.
+	@awk 'BEGIN {FS = ":.*##"} /^[a-z0-9-]+:.*##/ {printf "  %-14s %s\n", $$1, $$2} /^##@/ {printf "\n%s\n", substr($$0, 5)}' $(MAKEFILE_LIST)
