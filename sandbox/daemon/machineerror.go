@@ -1,0 +1,39 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"path"
+)
+
+// machineFault maps an error of a Machine to its S-code. The path is that of a
+// file operation.
+func machineFault(err error, file string) *fault {
+	switch {
+	case errors.Is(err, ErrMachineGone):
+		return goneFault()
+	case errors.Is(err, context.Canceled):
+		return newFault(codeBoot, "VM boot failed: the daemon is shutting down")
+	case errors.Is(err, ErrParentMissing):
+		return parentMissing(file)
+	case errors.Is(err, ErrFileMissing):
+		return newFault(codeFileMissing, "file not found: %s", file)
+	case errors.Is(err, ErrWrongType):
+		return newFault(codeFileType, "not a directory or wrong type: %s", file)
+	case errors.Is(err, ErrPermission):
+		return newFault(codePermission, "permission denied: %s", file)
+	}
+	return newFault(codeFileIO, "fs i/o error: %s: %v", file, err)
+}
+
+// parentMissing is the one fault with a fix that the caller can merge (§2.3).
+func parentMissing(file string) *fault {
+	f := newFault(codeFileMissing, "parent directory not found: %s", path.Dir(file))
+	f.fix = map[string]any{"parents": true}
+	f.note = "Send the request again with parents: true."
+	return f
+}
+
+func goneFault() *fault {
+	return newFault(codeBoot, "VM boot failed: the guest has ended")
+}

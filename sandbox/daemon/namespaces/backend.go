@@ -1,0 +1,180 @@
+package namespaces
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandbox-operator/sandbox-operator/sandbox/daemon"
+)
+
+// Options configure a Backend.
+type Options struct {
+	// Logger defaults to slog.Default().
+	Logger *slog.Logger
+	// MaxProcesses bounds the processes and threads of one guest; 0 means 512.
+	MaxProcesses int
+	// DiskMiB bounds all that a guest can write; 0 means half of its memory,
+	// which it is part of.
+	DiskMiB int
+}
+
+const defaultMaxProcesses = 512
+
+// Backend boots guests out of namespaces. It keeps nothing on disk.
+type Backend struct {
+	logger       *slog.Logger
+	maxProcesses int
+	diskMiB      int
+	plan         rootPlan
+	available    map[string]bool
+	cgroups      []cgroupKind
+	launcher     *launcher
+	owners       ownerRange
+	// dial and nameserver are how guests with a network get out.
+	dial       dialFunc
+	nameserver string
+	// closing counts the networks whose teardown still runs.
+	closing sync.WaitGroup
+	// plainRoot is set when a user namespace is refused to root.
+	plainRoot atomic.Bool
+	// noDevice is set where guests cannot have a network device.
+	noDevice bool
+}
+
+var _ daemon.Backend = (*Backend)(nil)
+
+// New looks at what the machine offers. It starts no guest; SelfTest does.
+func New(options Options) (*Backend, error) {
+	if options.Logger == nil {
+		options.Logger = slog.Default()
+	}
+	if options.MaxProcesses == 0 {
+		options.MaxProcesses = defaultMaxProcesses
+	}
+	if options.MaxProcesses < 0 || options.DiskMiB < 0 {
+		return nil, errors.New("bounds of a guest must not be negative")
+	}
+	plan, available := planRoot(context.Background())
+	return &Backend{
+		logger:       options.Logger,
+		maxProcesses: options.MaxProcesses,
+		diskMiB:      options.DiskMiB,
+		plan:         plan,
+		available:    available,
+		cgroups:      detectCgroups(),
+		launcher:     newLauncher(),
+		dial:         (&net.Dialer{}).DialContext,
+		nameserver:   hostNameserver(),
+		noDevice:     !outboundPossible(),
+	}, nil
+}
+
+// Isolation is the word for sandbox::list.
+func (b *Backend) Isolation() string { return "namespaces" }
+
+// Limits says in words what bounds a guest's memory, processes and processor
+// time on this machine.
+func (b *Backend) Limits() string {
+	var words []string
+	for _, kind := range b.cgroups {
+		words = append(words, kind.describe())
+	}
+	if missing := b.unbounded(); len(missing) > 0 {
+		words = append(words, "resource limits of each process in place of: "+strings.Join(missing, ", "))
+	}
+	return strings.Join(words, "; ")
+}
+
+// unbounded names the controllers that no cgroup has.
+func (b *Backend) unbounded() []string {
+	missing := map[string]bool{"memory": true, "pids": true, "cpu": true}
+	for _, kind := range b.cgroups {
+		for _, name := range kind.controllers() {
+			delete(missing, name)
+		}
+	}
+	var names []string
+	for _, name := range []string{"memory", "pids", "cpu"} {
+		if missing[name] {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// processLimits stand in for the controllers that are missing. Memory is then
+// bounded for each process, not for the guest.
+func (b *Backend) processLimits(spec daemon.BootSpec) []processLimit {
+	var limits []processLimit
+	for _, name := range b.unbounded() {
+		switch name {
+		case "memory":
+			limits = append(limits, processLimit{unix.RLIMIT_DATA, uint64(spec.MemoryMiB) << 20})
+		case "pids":
+			limits = append(limits, processLimit{unix.RLIMIT_NPROC, uint64(b.maxProcesses)})
+		}
+	}
+	return limits
+}
+
+// Network says in words what a guest with a network reaches.
+func (b *Backend) Network() string {
+	if b.noDevice {
+		return "declared ports of the host's loopback through the gateway; internet is unavailable: " + tunDevice + " cannot be opened"
+	}
+	return "declared ports of the host's loopback through the gateway, names, and public addresses of the internet"
+}
+
+// SelfTest boots a guest, runs a program in it and stops it, or says what this
+// machine lacks.
+func (b *Backend) SelfTest(ctx context.Context) error {
+	image := "node"
+	if !b.available[image] {
+		image = "python"
+	}
+	machine, err := b.Boot(ctx, daemon.BootSpec{Image: image, CPUs: 1, MemoryMiB: 128})
+	if err != nil {
+		return fmt.Errorf("%w%s", err, advice())
+	}
+	outcome, err := machine.Exec(ctx, daemon.ExecSpec{
+		Argv: []string{"/bin/true"}, Timeout: 10 * time.Second, OutputLimit: 4096,
+	})
+	if err == nil && outcome.ExitCode != 0 {
+		err = fmt.Errorf("/bin/true in a guest ended with %d: %s", outcome.ExitCode, outcome.Stderr)
+	}
+	return errors.Join(err, machine.Stop(context.WithoutCancel(ctx)))
+}
+
+// advice names the usual reasons why a machine refuses namespaces.
+func advice() string {
+	if os.Geteuid() == 0 {
+		return "; as root this needs CAP_SYS_ADMIN and a kernel of 5.12 or newer"
+	}
+	for file, refused := range map[string]string{
+		"/proc/sys/user/max_user_namespaces":                     "0",
+		"/proc/sys/kernel/unprivileged_userns_clone":             "0",
+		"/proc/sys/kernel/apparmor_restrict_unprivileged_userns": "1",
+	} {
+		if value, err := os.ReadFile(file); err == nil && strings.TrimSpace(string(value)) == refused {
+			return fmt.Sprintf("; %s is %s, so this user may not make user namespaces", file, refused)
+		}
+	}
+	return "; this user needs to be allowed to make user namespaces"
+}
+
+// Close ends the thread that starts guests; no guest may be left.
+func (b *Backend) Close() error {
+	b.launcher.close()
+	b.closing.Wait()
+	return nil
+}

@@ -1,0 +1,231 @@
+package namespaces
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandbox-operator/sandbox-operator/sandbox/daemon"
+)
+
+const (
+	minMemoryMiB = 32
+	maxHostPorts = 64
+)
+
+// Boot starts a guest. On an error nothing of it is left.
+func (b *Backend) Boot(ctx context.Context, spec daemon.BootSpec) (daemon.Machine, error) {
+	if err := b.check(spec); err != nil {
+		return nil, err
+	}
+	slot, err := b.owners.take()
+	if err != nil {
+		return nil, err
+	}
+	m := &machine{backend: b, env: b.environment(spec), slot: slot, done: make(chan struct{})}
+	if err := m.boot(ctx, spec); err != nil {
+		m.abandon()
+		return nil, fmt.Errorf("booting a guest: %w", err)
+	}
+	return m, nil
+}
+
+func (b *Backend) check(spec daemon.BootSpec) error {
+	if err := b.checkImage(spec.Image); err != nil {
+		return err
+	}
+	if spec.CPUs < 1 || spec.CPUs > 255 {
+		return fmt.Errorf("%d processors is not between 1 and 255", spec.CPUs)
+	}
+	if spec.MemoryMiB < minMemoryMiB {
+		return fmt.Errorf("%d MiB of memory is under %d", spec.MemoryMiB, minMemoryMiB)
+	}
+	if len(spec.HostPorts) > maxHostPorts {
+		return fmt.Errorf("%d host ports is over %d", len(spec.HostPorts), maxHostPorts)
+	}
+	for _, port := range spec.HostPorts {
+		if port < 1 || port > 65535 {
+			return fmt.Errorf("host port %d is not between 1 and 65535", port)
+		}
+	}
+	return nil
+}
+
+// environment is what every program of the guest has; nothing of the daemon's
+// own passes through.
+func (b *Backend) environment(spec daemon.BootSpec) map[string]string {
+	env := map[string]string{"PATH": b.plan.path(), "HOME": "/root", "LANG": "C.UTF-8"}
+	for name, value := range spec.Env {
+		env[name] = value
+	}
+	return env
+}
+
+func (m *machine) boot(ctx context.Context, spec daemon.BootSpec) error {
+	group, err := newCgroup(m.backend.cgroups, cgroupLimits{
+		memoryBytes: int64(spec.MemoryMiB) << 20, processes: m.backend.maxProcesses, cpus: spec.CPUs,
+	})
+	if err != nil {
+		return err
+	}
+	m.group = group
+	if err := m.launch(); err != nil {
+		return err
+	}
+	// An agent that is stuck is freed from its socket by its death.
+	stop := context.AfterFunc(ctx, m.kill)
+	defer stop()
+	if err := m.configure(spec); err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return err
+	}
+	return ctx.Err()
+}
+
+// launch starts the agent's process, which then waits for its configuration.
+func (m *machine) launch() error {
+	ours, theirs, err := socketPair(unix.SOCK_SEQPACKET)
+	if err != nil {
+		return err
+	}
+	guestEnd := os.NewFile(uintptr(theirs), "control")
+	defer guestEnd.Close()
+	if m.control, err = unixConn(ours); err != nil {
+		return err
+	}
+	command, err := m.start(guestEnd)
+	if err != nil {
+		return err
+	}
+	m.command = command
+	go m.watch()
+	return m.group.add(command.Process.Pid)
+}
+
+// start falls back to plain root where root may not have a user namespace.
+func (m *machine) start(guestEnd *os.File) (*exec.Cmd, error) {
+	if !m.backend.plainRoot.Load() {
+		command := agentCommand(guestEnd, true, m.slot)
+		err := m.backend.launcher.start(command)
+		if err == nil {
+			m.userNamespace = true
+			return command, nil
+		}
+		if !userNamespaceRefused(err) {
+			return nil, startError(err)
+		}
+		m.backend.logger.Warn("User namespaces are refused, guests run without them", "error", err)
+		m.backend.plainRoot.Store(true)
+	}
+	command := agentCommand(guestEnd, false, m.slot)
+	if err := m.backend.launcher.start(command); err != nil {
+		return nil, startError(err)
+	}
+	return command, nil
+}
+
+// configure tells the agent what to be and waits until it is.
+func (m *machine) configure(spec daemon.BootSpec) error {
+	config := bootConfig{
+		Image: m.backend.plan, Mounts: spec.Mounts, UserNamespace: m.userNamespace, DiskBytes: m.diskBytes(spec),
+		Network: spec.Network, ProcessLimits: m.backend.processLimits(spec),
+	}
+	if spec.Network {
+		config.Outbound = !m.backend.noDevice
+		if !config.Outbound {
+			config.Ports = spec.HostPorts
+		}
+	}
+	if err := m.sendConfig(config); err != nil {
+		return err
+	}
+	payload, fds, err := receivePacket(m.control)
+	if err != nil {
+		return fmt.Errorf("the guest's agent ended: %w", err)
+	}
+	return m.accept(payload, fds, config, spec.HostPorts)
+}
+
+func (m *machine) sendConfig(config bootConfig) error {
+	payload, err := json.Marshal(config)
+	if err != nil {
+		return err
+	}
+	joins, err := m.group.openThreadFiles()
+	if err != nil {
+		return err
+	}
+	defer closeAll(joins)
+	return sendPacket(m.control, payload, joins...)
+}
+
+// accept takes over what the booted agent made for the daemon.
+func (m *machine) accept(payload []byte, fds []int, config bootConfig, ports []int) error {
+	var answer bootReply
+	if err := json.Unmarshal(payload, &answer); err != nil {
+		closeAll(fds)
+		return err
+	}
+	if answer.Error != "" {
+		closeAll(fds)
+		return errors.New(answer.Error)
+	}
+	if answer.ReadOnlyUsr {
+		m.backend.logger.Warn("The kernel refuses an overlay over /usr, guests cannot write there")
+	}
+	want := len(config.Ports)
+	if config.Outbound {
+		want++
+	}
+	if len(fds) != want || answer.Device != config.Outbound {
+		closeAll(fds)
+		return fmt.Errorf("the agent sent %d descriptors where %d were due", len(fds), want)
+	}
+	return m.connectNetwork(fds, config, ports)
+}
+
+func (m *machine) diskBytes(spec daemon.BootSpec) int64 {
+	if m.backend.diskMiB > 0 {
+		return int64(m.backend.diskMiB) << 20
+	}
+	return int64(spec.MemoryMiB) << 20 / 2
+}
+
+// networkEnd is what carries a guest's traffic on the daemon's side.
+type networkEnd interface{ Close() error }
+
+func (m *machine) connectNetwork(fds []int, config bootConfig, ports []int) error {
+	if config.Outbound {
+		end, err := newOutbound(fds[len(fds)-1], ports, m.backend)
+		if err != nil {
+			return err
+		}
+		m.setNetwork(end)
+		return nil
+	}
+	if len(fds) == 0 {
+		return nil
+	}
+	var listeners []net.Listener
+	for i, fd := range fds {
+		file := os.NewFile(uintptr(fd), "listener")
+		listener, err := net.FileListener(file)
+		_ = file.Close()
+		if err != nil {
+			closeAll(fds[i+1:])
+			closeListeners(listeners)
+			return err
+		}
+		listeners = append(listeners, listener)
+	}
+	m.setNetwork(newGateway(listeners, config.Ports, m.backend.dial))
+	return nil
+}

@@ -1,0 +1,229 @@
+package namespaces
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandbox-operator/sandbox-operator/sandbox/daemon"
+)
+
+const (
+	// packetLimit bounds a packet on the control socket, in bytes.
+	packetLimit = 64 << 10
+	// descriptorLimit is what the kernel passes along with one packet.
+	descriptorLimit = 253
+	// requestLimit bounds one JSON frame: argv and environment of a program,
+	// which Linux bounds to less (contracts/iii-sandbox.md §3.2: 4 MiB).
+	requestLimit = 4 << 20
+	// chunkSize is the size of the pieces in which file content travels.
+	chunkSize = 64 << 10
+)
+
+// bootConfig is what the daemon tells a new agent, in one packet, along with
+// the descriptors of the cgroup files that the spawning thread joins.
+type bootConfig struct {
+	Image rootPlan
+	// Mounts are further host folders, read-only.
+	Mounts        []daemon.Mount
+	UserNamespace bool
+	// DiskBytes bounds everything the guest can write.
+	DiskBytes int64
+	Network   bool
+	Ports     []int
+	// Outbound asks for a network device whose packets the daemon carries.
+	Outbound bool
+	// ProcessLimits hold where no cgroup does.
+	ProcessLimits []processLimit
+}
+
+// processLimit is one resource limit of every program of a guest.
+type processLimit struct {
+	Resource int
+	Value    uint64
+}
+
+// bootReply is the agent's answer to bootConfig. With it travel the listening
+// sockets of Ports, in their order, and then the device of Outbound.
+type bootReply struct {
+	Error string
+	// Device says that the last descriptor is the network device.
+	Device bool
+	// ReadOnlyUsr says that the kernel refused a writable layer over /usr.
+	ReadOnlyUsr bool
+}
+
+type operation string
+
+const (
+	opExec  operation = "exec"
+	opWrite operation = "write"
+	opOpen  operation = "open"
+	opStat  operation = "stat"
+)
+
+// request is the first frame on a session's socket.
+type request struct {
+	Op      operation
+	Path    string   `json:",omitempty"`
+	Mode    uint32   `json:",omitempty"`
+	Parents bool     `json:",omitempty"`
+	Argv    []string `json:",omitempty"`
+	Env     []string `json:",omitempty"`
+	Workdir string   `json:",omitempty"`
+}
+
+// reply answers a request. An exec has two: one once the program runs, one when
+// it has ended.
+type reply struct {
+	Failure  failureKind `json:",omitempty"`
+	Message  string      `json:",omitempty"`
+	ExitCode int         `json:",omitempty"`
+	Exited   bool        `json:",omitempty"`
+	Written  int64       `json:",omitempty"`
+	Info     *fileInfo   `json:",omitempty"`
+}
+
+type fileInfo struct {
+	Name        string
+	IsDir       bool
+	IsSymlink   bool
+	Size        int64
+	Mode        uint32
+	ModTimeUnix int64
+}
+
+// socketPair returns two connected sockets that programs do not inherit.
+func socketPair(kind int) (ours, theirs int, err error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, kind|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return -1, -1, fmt.Errorf("making a socket pair: %w", err)
+	}
+	return pair[0], pair[1], nil
+}
+
+// unixConn takes over descriptor fd.
+func unixConn(fd int) (*net.UnixConn, error) {
+	file := os.NewFile(uintptr(fd), "socket")
+	defer file.Close()
+	conn, err := net.FileConn(file)
+	if err != nil {
+		return nil, err
+	}
+	return conn.(*net.UnixConn), nil
+}
+
+// sendPacket writes one packet with descriptors, which stay the caller's.
+func sendPacket(conn *net.UnixConn, payload []byte, fds ...int) error {
+	if len(payload) > packetLimit {
+		return fmt.Errorf("control packet of %d bytes is over %d", len(payload), packetLimit)
+	}
+	var rights []byte
+	if len(fds) > 0 {
+		rights = unix.UnixRights(fds...)
+	}
+	_, _, err := conn.WriteMsgUnix(payload, rights, nil)
+	return err
+}
+
+// receivePacket reads one packet with its descriptors, which become the
+// caller's. It returns io.EOF when the other side is gone.
+func receivePacket(conn *net.UnixConn) ([]byte, []int, error) {
+	payload := make([]byte, packetLimit)
+	rights := make([]byte, unix.CmsgSpace(descriptorLimit*4))
+	n, rightsLen, flags, _, err := conn.ReadMsgUnix(payload, rights)
+	if err != nil {
+		return nil, nil, err
+	}
+	fds, err := parseRights(rights[:rightsLen])
+	if err == nil && n == 0 {
+		err = io.EOF
+	}
+	if err == nil && flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0 {
+		err = errors.New("a control packet was cut")
+	}
+	if err != nil {
+		closeAll(fds)
+		return nil, nil, err
+	}
+	return payload[:n], fds, nil
+}
+
+func parseRights(rights []byte) ([]int, error) {
+	messages, err := unix.ParseSocketControlMessage(rights)
+	if err != nil {
+		return nil, err
+	}
+	var all []int
+	for i := range messages {
+		fds, err := unix.ParseUnixRights(&messages[i])
+		if err != nil {
+			return all, err
+		}
+		all = append(all, fds...)
+	}
+	return all, nil
+}
+
+func closeAll(fds []int) {
+	for _, fd := range fds {
+		_ = unix.Close(fd)
+	}
+}
+
+// writeFrame writes a length in four bytes and the payload.
+func writeFrame(w io.Writer, payload []byte) error {
+	frame := binary.BigEndian.AppendUint32(make([]byte, 0, len(payload)+4), uint32(len(payload)))
+	_, err := w.Write(append(frame, payload...))
+	return err
+}
+
+// readFrame reads one frame of at most limit bytes.
+func readFrame(r io.Reader, limit int) ([]byte, error) {
+	var head [4]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return nil, err
+	}
+	size := int(binary.BigEndian.Uint32(head[:]))
+	if size > limit {
+		return nil, fmt.Errorf("frame of %d bytes is over %d", size, limit)
+	}
+	payload := make([]byte, size)
+	if _, err := io.ReadFull(r, payload); err != nil {
+		return nil, noEOF(err)
+	}
+	return payload, nil
+}
+
+func writeJSON(w io.Writer, value any) error {
+	payload, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	if len(payload) > requestLimit {
+		return fmt.Errorf("request of %d bytes is over %d", len(payload), requestLimit)
+	}
+	return writeFrame(w, payload)
+}
+
+func readJSON(r io.Reader, value any) error {
+	payload, err := readFrame(r, requestLimit)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(payload, value)
+}
+
+// noEOF keeps the end of a connection from looking like the end of content.
+func noEOF(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
