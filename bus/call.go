@@ -21,7 +21,8 @@ type Call struct {
 	Metadata json.RawMessage
 	// Namespace is the function's bus namespace; empty means default.
 	Namespace string
-	// Traceparent and Baggage are W3C trace context, absent when empty.
+	// Traceparent and Baggage are W3C trace context. Where they are empty, the
+	// span and the baggage of the call's context are sent, if it has any.
 	Traceparent, Baggage string
 }
 
@@ -43,7 +44,7 @@ func (c *Client) Void(ctx context.Context, call Call) error {
 	if s == nil {
 		return notConnected(call)
 	}
-	frame, err := encode(call.message("", &protocol.Action{Type: protocol.ActionVoid}))
+	frame, err := encode(call.traced(ctx).message("", &protocol.Action{Type: protocol.ActionVoid}))
 	if err != nil {
 		return fmt.Errorf("calling %s: %w", call.FunctionID, err)
 	}
@@ -101,7 +102,7 @@ func (c *Client) roundTrip(ctx context.Context, call Call, action *protocol.Acti
 		return nil, notConnected(call)
 	}
 	id := uuid.NewString()
-	frame, err := encode(call.message(id, action))
+	frame, err := encode(call.traced(ctx).message(id, action))
 	if err != nil {
 		return nil, fmt.Errorf("calling %s: %w", call.FunctionID, err)
 	}

@@ -48,7 +48,7 @@ func (c *Client) dialChannel(ctx context.Context, ref protocol.ChannelRef, direc
 	}
 	address := c.url.JoinPath("ws", "channels", url.PathEscape(ref.ChannelID))
 	address.RawQuery = url.Values{"key": {ref.AccessKey}, "dir": {direction}}.Encode()
-	conn, err := c.dial(ctx, address.String(), &websocket.DialOptions{})
+	conn, _, err := c.dial(ctx, address.String(), &websocket.DialOptions{})
 	var refused *handshakeError
 	if errors.As(err, &refused) && refused.status == http.StatusNotFound {
 		return nil, ErrNoChannel

@@ -3,7 +3,6 @@ package bus
 import (
 	"context"
 	"log/slog"
-	"net/http"
 	"net/url"
 	"sync"
 	"sync/atomic"
@@ -17,7 +16,6 @@ type Client struct {
 	options  Options
 	url      *url.URL
 	log      *slog.Logger
-	http     *http.Client
 	registry *registry
 	// slots are the handlers that may run at once, over all connections.
 	slots *semaphore.Weighted
@@ -50,7 +48,6 @@ func New(options Options) (*Client, error) {
 		options:  options,
 		url:      u,
 		log:      options.Logger,
-		http:     newHTTPClient(),
 		registry: newRegistry(),
 		slots:    semaphore.NewWeighted(int64(options.MaxConcurrentHandlers)),
 		events:   newSerial(),
@@ -59,13 +56,6 @@ func New(options Options) (*Client, error) {
 		pair:     options.Reattach,
 		changed:  make(chan struct{}),
 	}, nil
-}
-
-// newHTTPClient keeps no connections: one that failed its upgrade is of no use.
-func newHTTPClient() *http.Client {
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.DisableKeepAlives = true
-	return &http.Client{Transport: transport}
 }
 
 // Connected reports whether the engine has accepted this worker on the present

@@ -19,9 +19,18 @@ import (
 const patience = 20 * time.Second
 
 // startEngine runs the embedded engine and returns its workers' URL.
-func startEngine(t *testing.T) string {
+func startEngine(t *testing.T, adjust ...func(*engine.Config)) string {
 	t.Helper()
-	e, err := engine.New(engine.Config{Listeners: []engine.Listener{{Name: "workers", Address: "127.0.0.1:0"}}})
+	return runEngine(t, adjust...).URL("workers")
+}
+
+func runEngine(t *testing.T, adjust ...func(*engine.Config)) *engine.Engine {
+	t.Helper()
+	config := engine.Config{Listeners: []engine.Listener{{Name: "workers", Address: "127.0.0.1:0"}}}
+	for _, a := range adjust {
+		a(&config)
+	}
+	e, err := engine.New(config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +44,7 @@ func startEngine(t *testing.T) string {
 			t.Errorf("closing the engine: %v", err)
 		}
 	})
-	return e.URL("workers")
+	return e
 }
 
 type worker struct {
@@ -113,7 +122,7 @@ func greeter() bus.Function {
 }
 
 func TestClient_againstTheEngine_calls(t *testing.T) {
-	url := startEngine(t)
+	url := startEngine(t, func(c *engine.Config) { c.DisableQueue = true })
 	server := startWorker(t, bus.Options{URL: url, Name: "server"})
 	if err := server.RegisterFunction(greeter()); err != nil {
 		t.Fatal(err)

@@ -18,7 +18,8 @@ type Invocation struct {
 	Data json.RawMessage
 	// Metadata is the caller's side data, nil when absent.
 	Metadata json.RawMessage
-	// Traceparent and Baggage are W3C trace context, empty when absent.
+	// Traceparent and Baggage are W3C trace context, empty when absent. The
+	// handler's context has them as its remote span and its baggage.
 	Traceparent, Baggage string
 }
 

@@ -34,7 +34,8 @@ func (s *session) invoke(call *protocol.InvokeFunction) {
 // answer runs the handler and sends its answer on the connection that the call
 // came on; when that is gone the answer is of no use to anybody (§4.3).
 func (s *session) answer(call *protocol.InvokeFunction, handler Handler) {
-	result, err := runHandler(s.ctx, handler, call, s.client.log)
+	ctx := withTrace(s.ctx, call.Traceparent, call.Baggage)
+	result, err := runHandler(ctx, handler, call, s.client.log)
 	if call.InvocationID == "" {
 		return
 	}

@@ -3,6 +3,7 @@ package bus
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -33,7 +34,7 @@ func (s *session) read() {
 }
 
 func (s *session) readFrame() ([]byte, error) {
-	_, reader, err := s.conn.Reader(s.ctx)
+	_, reader, err := s.conn.Reader(context.Background())
 	if err != nil {
 		return nil, err
 	}
@@ -58,16 +59,47 @@ func (r *heardReader) Read(p []byte) (int, error) {
 // write is the connection's only writer of messages. It has no limit of its
 // own: an engine that does not read answers no ping either and falls silent.
 func (s *session) write() {
+	var batch []parcel
 	for {
-		frame, err := s.outbox.next(s.ctx)
-		if err != nil {
+		var err error
+		if batch, err = s.outbox.next(s.ctx, batch[:0]); err != nil {
 			return
 		}
-		if err := s.conn.Write(s.ctx, websocket.MessageText, frame); err != nil {
+		if err := s.writeBatch(batch); err != nil {
 			s.fail(fmt.Errorf("writing to the engine: %w", err))
 			return
 		}
+		clear(batch)
 	}
+}
+
+// writeBatch lets frames that wait together leave together.
+func (s *session) writeBatch(batch []parcel) error {
+	if err := s.writeParcels(batch); err != nil {
+		return err
+	}
+	for _, p := range batch {
+		if p.written != nil {
+			close(p.written)
+		}
+	}
+	return nil
+}
+
+func (s *session) writeParcels(batch []parcel) (err error) {
+	if len(batch) > 1 {
+		s.wire.Hold()
+		defer func() { err = errors.Join(err, s.wire.Release()) }()
+	}
+	for _, p := range batch {
+		if !p.worthSending() {
+			continue
+		}
+		if err := s.conn.Write(context.Background(), websocket.MessageText, p.frame); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // keepAlive pings, because the engine does not, and ends a connection on which

@@ -124,36 +124,38 @@ func (o *outbox) add(p parcel) {
 	}
 }
 
-// next waits for a frame that is still worth sending.
-func (o *outbox) next(ctx context.Context) ([]byte, error) {
+// worthSending is false for a mark and for a frame whose caller has gone.
+func (p parcel) worthSending() bool {
+	return p.written == nil && (p.caller == nil || p.caller.Err() == nil)
+}
+
+// next waits for parcels and appends those that are there to batch, at most
+// maxWaitingFrames.
+func (o *outbox) next(ctx context.Context, batch []parcel) ([]parcel, error) {
 	for {
-		p, ok := o.pop()
-		switch {
-		case !ok:
-			select {
-			case <-o.wake:
-			case <-ctx.Done():
-				return nil, ctx.Err()
-			}
-		case p.written != nil:
-			close(p.written)
-		case p.caller == nil || p.caller.Err() == nil:
-			return p.frame, nil
+		if batch = o.pop(batch); len(batch) > 0 {
+			return batch, nil
+		}
+		select {
+		case <-o.wake:
+		case <-ctx.Done():
+			return nil, ctx.Err()
 		}
 	}
 }
 
-func (o *outbox) pop() (parcel, bool) {
+func (o *outbox) pop(batch []parcel) []parcel {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if len(o.queue) == 0 {
-		return parcel{}, false
+	n := min(len(o.queue), maxWaitingFrames)
+	for _, p := range o.queue[:n] {
+		if p.placed {
+			<-o.places
+		}
+		batch = append(batch, p)
 	}
-	p := o.queue[0]
-	o.queue[0] = parcel{}
-	o.queue = o.queue[1:]
-	if p.placed {
-		<-o.places
-	}
-	return p, true
+	left := copy(o.queue, o.queue[n:])
+	clear(o.queue[left:])
+	o.queue = o.queue[:left]
+	return batch
 }

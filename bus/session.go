@@ -3,13 +3,13 @@ package bus
 import (
 	"context"
 	"errors"
-	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/coder/websocket"
 
+	"github.com/sandbox-operator/sandbox-operator/bus/cork"
 	"github.com/sandbox-operator/sandbox-operator/bus/protocol"
 )
 
@@ -27,6 +27,8 @@ var (
 type session struct {
 	client *Client
 	conn   *websocket.Conn
+	// wire is what conn writes to.
+	wire *cork.Conn
 	// ctx ends with the connection; its cause says why.
 	ctx      context.Context
 	fail     context.CancelCauseFunc
@@ -55,7 +57,7 @@ func (c *Client) dialSession(ctx context.Context) (*session, error) {
 		welcomed: make(chan struct{}),
 	}
 	s.touch()
-	conn, err := c.dial(ctx, c.url.String(), &websocket.DialOptions{
+	conn, wire, err := c.dial(ctx, c.url.String(), &websocket.DialOptions{
 		OnPingReceived: func(context.Context, []byte) bool { s.touch(); return true },
 		OnPongReceived: func(context.Context, []byte) { s.touch() },
 	})
@@ -63,30 +65,15 @@ func (c *Client) dialSession(ctx context.Context) (*session, error) {
 		fail(err)
 		return nil, err
 	}
-	s.conn = conn
+	s.conn, s.wire = conn, wire
 	return s, nil
-}
-
-// dial opens any of the engine's sockets. Errors do not name the URL.
-func (c *Client) dial(ctx context.Context, address string, options *websocket.DialOptions) (*websocket.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.options.timers.handshake)
-	defer cancel()
-	options.HTTPClient = c.http
-	options.HTTPHeader = c.options.Header.Clone()
-	conn, response, err := websocket.Dial(ctx, address, options)
-	if response != nil && response.StatusCode != http.StatusSwitchingProtocols {
-		return nil, &handshakeError{status: response.StatusCode}
-	}
-	if err != nil {
-		return nil, withoutURL(err)
-	}
-	conn.SetReadLimit(maxMessage)
-	return conn, nil
 }
 
 // live runs the connection to its end and reports whether the engine accepted
 // this worker, and why it ended.
 func (s *session) live(ctx context.Context) (joined bool, err error) {
+	// One watch over the socket costs less than a context in each read and write.
+	defer context.AfterFunc(s.ctx, func() { _ = s.conn.CloseNow() })()
 	// Queued before anything can be answered: reattach must be the first frame.
 	answer := s.announce()
 	var loops sync.WaitGroup

@@ -21,6 +21,15 @@ const (
 	CodeTriggerTypeNotFound       = "trigger_type_not_found"
 	CodeUnregisterFailed          = "unregister_failed"
 	CodeTopicNotSet               = "topic_not_set"
+	CodeQueueNotSet               = "queue_not_set"
+	CodeMessageIDNotSet           = "message_id_not_set"
+	CodeSetError                  = "SET_ERROR"
+	CodeGetError                  = "GET_ERROR"
+	CodeDeleteError               = "DELETE_ERROR"
+	CodeUpdateError               = "UPDATE_ERROR"
+	CodeListError                 = "LIST_ERROR"
+	CodeListGroupsError           = "LIST_GROUPS_ERROR"
+	CodeValueTooLarge             = "VALUE_TOO_LARGE"
 
 	CodeWorkerConflict   = "WORKER_NAMESPACE_CONFLICT"
 	CodeFunctionConflict = "FUNCTION_NAMESPACE_CONFLICT"
@@ -43,6 +52,7 @@ const (
 	FunctionChannelsCreate    = "engine::channels::create"
 	FunctionRegisterTrigger   = "engine::register_trigger"
 	FunctionUnregisterTrigger = "engine::unregister_trigger"
+	FunctionDurablePublish    = "iii::durable::publish"
 )
 
 // Directions of a ChannelRef.

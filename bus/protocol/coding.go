@@ -42,26 +42,23 @@ func (e *DecodeError) Error() string {
 
 // Decode reads one frame. Unknown fields are ignored and an explicit null
 // counts as absent. A missing data or config counts as null, which is kinder
-// than the real engine (§14.3 rule 5).
+// than the real engine (§14.3 rule 5). The message may share memory with the
+// frame, which must not change afterwards.
 func Decode(frame []byte) (Message, error) {
-	// encoding/json lets bytes that are no text pass in raw values, and a peer
-	// that they were forwarded to would close its connection.
-	if !utf8.Valid(frame) {
-		return nil, &DecodeError{Reason: "not UTF-8"}
-	}
-	var head struct {
-		Type Type `json:"type"`
-	}
-	if err := json.Unmarshal(frame, &head); err != nil {
+	if err := checkText(frame); err != nil {
 		return nil, &DecodeError{Reason: err.Error()}
 	}
-	construct, ok := constructors[head.Type]
+	kind, err := typeOf(frame)
+	if err != nil {
+		return nil, &DecodeError{Reason: err.Error()}
+	}
+	construct, ok := constructors[kind]
 	if !ok {
-		return nil, &DecodeError{Type: head.Type, Reason: "unknown type"}
+		return nil, &DecodeError{Type: kind, Reason: "unknown type"}
 	}
 	msg := construct()
-	if err := json.Unmarshal(frame, msg); err != nil {
-		return nil, &DecodeError{Type: head.Type, Reason: err.Error()}
+	if err := decodeFields(frame, msg); err != nil {
+		return nil, &DecodeError{Type: kind, Reason: err.Error()}
 	}
 	if err := normalize(msg); err != nil {
 		return nil, err
@@ -69,17 +66,70 @@ func Decode(frame []byte) (Message, error) {
 	return msg, nil
 }
 
+// decodeFields fills a message from a frame that is a valid JSON object.
+func decodeFields(frame []byte, msg Message) error {
+	hot, ok := msg.(hotMessage)
+	if !ok {
+		return json.Unmarshal(frame, msg)
+	}
+	err := eachField(frame, hot.setField)
+	if err != nil {
+		// The standard library also says which field it was.
+		if worded := json.Unmarshal(frame, constructors[msg.MessageType()]()); worded != nil {
+			return worded
+		}
+	}
+	return err
+}
+
 // Encode writes one frame. Values of json.RawMessage must be valid JSON in UTF-8,
 // else it is an error; HTML characters stay as they are.
 func Encode(msg Message) ([]byte, error) {
+	frame, hot := appendMessage(make([]byte, 0, size(msg)), msg)
+	if !hot {
+		var err error
+		if frame, err = encodeAny(msg); err != nil {
+			return nil, fmt.Errorf("encoding a %s frame: %w", msg.MessageType(), err)
+		}
+	}
+	switch {
+	case !utf8.Valid(frame):
+		return nil, fmt.Errorf("encoding a %s frame: a raw value is not UTF-8", msg.MessageType())
+	case hot && !validRaws(msg):
+		return nil, fmt.Errorf("encoding a %s frame: a raw value is not JSON", msg.MessageType())
+	}
+	return frame, nil
+}
+
+// EncodeValid is Encode without the checks: for messages whose raw values came
+// out of Decode or of an encoder.
+func EncodeValid(msg Message) ([]byte, error) {
+	if frame, hot := appendMessage(make([]byte, 0, size(msg)), msg); hot {
+		return frame, nil
+	}
+	return Encode(msg)
+}
+
+// validRaws looks at each raw value of a hot message by itself: two that are
+// broken might look whole side by side.
+func validRaws(msg Message) bool {
+	switch m := msg.(type) {
+	case *InvokeFunction:
+		return validRaw(m.Data) && validRaw(m.Metadata)
+	case *InvocationResult:
+		return validRaw(m.Result)
+	}
+	return true
+}
+
+func validRaw(value json.RawMessage) bool { return value == nil || json.Valid(value) }
+
+func encodeAny(msg Message) ([]byte, error) {
 	var body bytes.Buffer
 	encoder := json.NewEncoder(&body)
 	encoder.SetEscapeHTML(false)
 	if err := encoder.Encode(msg); err != nil {
-		return nil, fmt.Errorf("encoding a %s frame: %w", msg.MessageType(), err)
-	}
-	if !utf8.Valid(body.Bytes()) {
-		return nil, fmt.Errorf("encoding a %s frame: a raw value is not UTF-8", msg.MessageType())
+		return nil, err
 	}
 	rest := bytes.TrimSpace(body.Bytes())[1:]
 	head := `{"type":"` + string(msg.MessageType()) + `"`
@@ -87,6 +137,17 @@ func Encode(msg Message) ([]byte, error) {
 		head += ","
 	}
 	return append([]byte(head), rest...), nil
+}
+
+// mustMarshal is for texts and structs of texts, which always can be.
+func mustMarshal(value any) []byte {
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(value); err != nil {
+		panic(fmt.Sprintf("encoding %T: %v", value, err))
+	}
+	return bytes.TrimSpace(out.Bytes())
 }
 
 func normalize(msg Message) error {

@@ -90,12 +90,12 @@ func TestDecode_lenient(t *testing.T) {
 			`{"type":"registerfunction","id":"f","description":null,"request_format":null,"response_format":null,"metadata":null,"invocation":null}`,
 			&RegisterFunction{ID: "f"},
 		},
-		"a null result is none":               {`{"type":"invocationresult","invocation_id":"i","function_id":"f","result":null,"error":null}`, &InvocationResult{InvocationID: "i", FunctionID: "f"}},
-		"missing data is null":                {`{"type":"invokefunction","function_id":"f"}`, &InvokeFunction{FunctionID: "f", Data: null}},
-		"missing config is null":              {`{"type":"registertrigger","id":"t","trigger_type":"x","function_id":"f"}`, &RegisterTrigger{ID: "t", TriggerType: "x", FunctionID: "f", Config: null}},
-		"a blank namespace is no absent one":  {`{"type":"invokefunction","function_id":"f","data":1,"namespace":" "}`, &InvokeFunction{FunctionID: "f", Data: json.RawMessage("1"), Namespace: text(" ")}},
-		"an empty owner means the engine":     {`{"type":"registrationrejected","code":"X","namespace":"n","owner_worker_id":""}`, &RegistrationRejected{Code: "X", Namespace: "n"}},
-		"a trigger type needs no description": {`{"type":"registertriggertype","id":"x"}`, &RegisterTriggerType{ID: "x"}},
+		"a null result is none":              {`{"type":"invocationresult","invocation_id":"i","function_id":"f","result":null,"error":null}`, &InvocationResult{InvocationID: "i", FunctionID: "f"}},
+		"missing data is null":               {`{"type":"invokefunction","function_id":"f"}`, &InvokeFunction{FunctionID: "f", Data: null}},
+		"missing config is null":             {`{"type":"registertrigger","id":"t","trigger_type":"x","function_id":"f"}`, &RegisterTrigger{ID: "t", TriggerType: "x", FunctionID: "f", Config: null}},
+		"a blank namespace is no absent one": {`{"type":"invokefunction","function_id":"f","data":1,"namespace":" "}`, &InvokeFunction{FunctionID: "f", Data: json.RawMessage("1"), Namespace: text(" ")}},
+		"an empty owner means the engine":    {`{"type":"registrationrejected","code":"X","namespace":"n","owner_worker_id":""}`, &RegistrationRejected{Code: "X", Namespace: "n"}},
+		"a description may be empty":         {`{"type":"registertriggertype","id":"x","description":""}`, &RegisterTriggerType{ID: "x"}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -131,7 +131,9 @@ func TestDecode_refuses(t *testing.T) {
 		"a reattach without an id":      {`{"type":"reattach","reattach_token":"t"}`, "previous_worker_id is missing"},
 		"a rejection without a code":    {`{"type":"registrationrejected"}`, "code is missing"},
 		"an unregister without an id":   {`{"type":"unregistertrigger"}`, "id is missing"},
-		"a trigger type without an id":  {`{"type":"registertriggertype"}`, "id is missing"},
+		"a trigger type without an id":  {`{"type":"registertriggertype","description":""}`, "id is missing"},
+		"a type without a description":  {`{"type":"registertriggertype","id":"x"}`, "description is missing"},
+		"a type with null for it":       {`{"type":"registertriggertype","id":"x","description":null}`, "description is missing"},
 		"a result without a trigger id": {`{"type":"triggerregistrationresult"}`, "id is missing"},
 		"a nameless unregister":         {`{"type":"unregisterfunction"}`, "id is missing"},
 	}

@@ -3,7 +3,10 @@
 // It does no I/O.
 package protocol
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"errors"
+)
 
 // Type is the value of a frame's "type" field.
 type Type string
@@ -106,6 +109,22 @@ type RegisterTriggerType struct {
 	TriggerRequestFormat json.RawMessage `json:"trigger_request_format,omitempty"`
 	CallRequestFormat    json.RawMessage `json:"call_request_format,omitempty"`
 	Namespace            *string         `json:"namespace,omitempty"`
+}
+
+// UnmarshalJSON also checks that there is a description: without one the real
+// engine drops the frame (§2.6, §14.3 rule 5), and an empty one is one.
+func (m *RegisterTriggerType) UnmarshalJSON(frame []byte) error {
+	type fields RegisterTriggerType
+	var present struct {
+		Description *string `json:"description"`
+	}
+	if err := json.Unmarshal(frame, &present); err != nil {
+		return err
+	}
+	if present.Description == nil {
+		return errors.New("description is missing")
+	}
+	return json.Unmarshal(frame, (*fields)(m))
 }
 
 // RegisterTrigger binds a function to a trigger type: from a worker to the
