@@ -33,12 +33,23 @@ func (e *Engine) addBuiltinFunctions() {
 		{id: protocol.FunctionRegisterTrigger, description: "Register a trigger", handle: e.registerTrigger, background: true},
 		{id: protocol.FunctionUnregisterTrigger, description: "Remove a trigger", handle: e.unregisterTrigger},
 		{id: protocol.FunctionChannelsCreate, description: "Create a data channel", handle: e.createChannel},
+		{id: "state::set", description: "Store a value (kept in memory)", handle: e.stateSet},
+		{id: "state::get", description: "Read a value", handle: e.stateGet},
+		{id: "state::delete", description: "Remove a value", handle: e.stateDelete},
+		{id: "state::update", description: "Change a value in one step", handle: e.stateUpdate},
+		{id: "state::list", description: "List the values of a scope", handle: e.stateList},
+		{id: "state::list_groups", description: "List the scopes", handle: e.stateListGroups},
 		{id: "publish", description: "Publish to a topic", handle: e.publish},
 		{id: "engine::baggage::get", description: "Read a baggage entry", handle: baggageGet},
 		{id: "engine::baggage::set", description: "Set a baggage entry", handle: baggageSet},
 		{id: "engine::baggage::get_all", description: "Read all baggage", handle: baggageGetAll},
 	} {
 		e.registry.addBuiltin(b)
+	}
+	if e.queues != nil {
+		for _, b := range e.queues.functions() {
+			e.registry.addBuiltin(b)
+		}
 	}
 	for name, level := range logLevels {
 		e.registry.addBuiltin(&builtin{
@@ -52,13 +63,20 @@ func (e *Engine) addBuiltinTriggerTypes() {
 	e.subscribers = newTopics(subscribeTopic)
 	e.workerWatchers = newTopics(anyTopic)
 	e.functionWatchers = newTopics(anyTopic)
+	e.stateWatchers = newStateWatchers()
 	for _, t := range []*triggerType{
 		{id: "cron", description: "Fires on a schedule", builtin: newSchedules(e)},
 		{id: "subscribe", description: "Fires when data is published to a topic", builtin: e.subscribers},
+		{id: "state", description: "Fires when a stored value changes", builtin: e.stateWatchers},
 		{id: "engine::workers-available", description: "Fires when workers come, change or go", builtin: e.workerWatchers},
 		{id: "engine::functions-available", description: "Fires when the set of functions changes", builtin: e.functionWatchers},
 	} {
 		e.registry.addBuiltinType(t)
+	}
+	if e.queues != nil {
+		e.registry.addBuiltinType(&triggerType{
+			id: "durable:subscriber", description: "Fires for each message of a topic, with retries", builtin: e.queues,
+		})
 	}
 	if e.config.HTTPAddress != "" {
 		e.registry.addBuiltinType(&triggerType{

@@ -29,6 +29,8 @@ type call struct {
 	baggage     string
 	// caller is nil for calls of the engine itself.
 	caller *connection
+	// executor is the worker that has the call, once it was sent.
+	executor *connection
 	// reply gets the outcome exactly once; nil when nobody waits. It must not
 	// block.
 	reply func(outcome)
@@ -88,11 +90,12 @@ func (e *Engine) forward(ctx context.Context, fn *function, k *call) {
 		}
 		return
 	}
-	if !e.invocations.add(&invocation{call: k, executor: fn.owner}) {
+	k.executor = fn.owner
+	if !fn.owner.pending.add(k) {
 		k.finish(failure(protocol.CodeInvocationError, "invocation_id is in use"))
 		return
 	}
-	if err := fn.owner.send(ctx, msg); err != nil && e.invocations.take(k.id, fn.owner) != nil {
+	if err := fn.owner.send(ctx, msg); err != nil && fn.owner.pending.take(k.id) != nil {
 		k.finish(stopped())
 	}
 }
@@ -100,12 +103,14 @@ func (e *Engine) forward(ctx context.Context, fn *function, k *call) {
 // invoke is a call of the engine itself; it waits for the outcome or for the
 // context, whose end it reports as invocation_stopped.
 func (e *Engine) invoke(ctx context.Context, namespace, functionID string, data, metadata json.RawMessage) outcome {
+	return e.ask(ctx, &call{namespace: namespace, functionID: functionID, data: data, metadata: metadata})
+}
+
+// ask is invoke for a call with trace context; it sets id and reply.
+func (e *Engine) ask(ctx context.Context, k *call) outcome {
 	answers := make(chan outcome, 1)
-	k := &call{
-		id: uuid.NewString(), namespace: namespace, functionID: functionID, data: data, metadata: metadata,
-		reply: func(o outcome) { answers <- o },
-	}
-	defer e.invocations.forget(k)
+	k.id, k.reply = uuid.NewString(), func(o outcome) { answers <- o }
+	defer k.forget()
 	e.dispatch(ctx, k)
 	select {
 	case o := <-answers:
@@ -115,8 +120,8 @@ func (e *Engine) invoke(ctx context.Context, namespace, functionID string, data,
 	}
 }
 
-// enqueueFunction is served by a queue worker; without one, enqueueing fails
-// closed (§5.4).
+// enqueueFunction is served by the queue of the engine or, where that is off, by
+// a queue worker; without either, enqueueing fails closed (§5.4).
 const enqueueFunction = "engine::queue::enqueue"
 
 func (e *Engine) enqueue(ctx context.Context, k *call, queue string) {

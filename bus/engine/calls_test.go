@@ -63,8 +63,10 @@ func TestEngine_voidCallHasAnIDAndNoAnswer(t *testing.T) {
 	}
 }
 
+func withoutQueue(c *engine.Config) { c.DisableQueue = true }
+
 func TestEngine_callErrors(t *testing.T) {
-	e := startEngine(t)
+	e := startEngine(t, withoutQueue)
 	caller := connect(t, e, "caller")
 	blank := " "
 	for name, tc := range map[string]struct {
@@ -90,7 +92,7 @@ func TestEngine_callErrors(t *testing.T) {
 }
 
 func TestEngine_enqueueReachesTheQueueWorker(t *testing.T) {
-	e := startEngine(t)
+	e := startEngine(t, withoutQueue)
 	queue, caller := connect(t, e, "queue"), connect(t, e, "caller")
 	queue.register("engine::queue::enqueue")
 	id := uuid.NewString()

@@ -7,12 +7,12 @@ import (
 	"net"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/coder/websocket"
 	"github.com/google/uuid"
 
+	"github.com/sandbox-operator/sandbox-operator/bus/cork"
 	"github.com/sandbox-operator/sandbox-operator/bus/protocol"
 )
 
@@ -24,13 +24,19 @@ type connection struct {
 	token   string
 	address string
 	// session is nil for trusted connections.
-	session     *session
+	session *session
+	// middleware is the function that sees this connection's calls, if any.
+	middleware  string
 	connectedAt time.Time
 	socket      *websocket.Conn
-	outbox      *outbox
-	active      atomic.Int64
-	ctx         context.Context
-	cancel      context.CancelFunc
+	// wire is what socket writes to.
+	wire    *cork.Conn
+	outbox  *outbox
+	pending *pending
+	// stuck ends the connection when a frame takes too long to leave.
+	stuck  *time.Timer
+	ctx    context.Context
+	cancel context.CancelFunc
 
 	// phase is held while registrations are handled, so that the grace timer
 	// and the reader cannot mix their order up.
@@ -60,8 +66,11 @@ func (e *Engine) serveWorker(w http.ResponseWriter, r *http.Request, l Listener)
 		e.refuse(socket, err)
 		return
 	}
-	c := e.newConnection(socket, session, r.RemoteAddr)
+	c := e.newConnection(socket, session, r)
+	c.middleware = l.MiddlewareFunctionID
 	defer c.cancel()
+	// One watch over the socket costs less than a context in each read and write.
+	defer context.AfterFunc(c.ctx, func() { _ = socket.CloseNow() })()
 	if !e.tasks.start(c.write) {
 		return
 	}
@@ -70,16 +79,19 @@ func (e *Engine) serveWorker(w http.ResponseWriter, r *http.Request, l Listener)
 	e.disconnect(c)
 }
 
-func (e *Engine) newConnection(socket *websocket.Conn, s *session, remote string) *connection {
-	host, _, err := net.SplitHostPort(remote)
+func (e *Engine) newConnection(socket *websocket.Conn, s *session, r *http.Request) *connection {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
-		host = remote
+		host = r.RemoteAddr
 	}
 	c := &connection{
 		engine: e, id: uuid.NewString(), token: uuid.NewString(), address: host, session: s,
-		connectedAt: time.Now(), socket: socket, outbox: newOutbox(), namespace: protocol.DefaultNamespace,
+		connectedAt: time.Now(), socket: socket, wire: wireOf(r), outbox: newOutbox(), pending: newPending(),
+		namespace: protocol.DefaultNamespace,
 	}
 	c.ctx, c.cancel = context.WithCancel(e.ctx)
+	c.stuck = time.AfterFunc(e.config.WriteTimeout, c.dropStuck)
+	c.stuck.Stop()
 	c.phase.Lock()
 	defer c.phase.Unlock()
 	c.grace = time.AfterFunc(e.config.NamespaceGrace, c.settle)
@@ -105,7 +117,7 @@ func (e *Engine) disconnect(c *connection) {
 // retire takes back everything a worker had (§4.2).
 func (e *Engine) retire(c *connection) {
 	removed := e.registry.removeWorker(c)
-	e.invocations.abandon(c)
+	e.abandon(c)
 	if removed {
 		e.workersChanged(workerDisconnected, c.id)
 	}
@@ -113,7 +125,7 @@ func (e *Engine) retire(c *connection) {
 
 func (c *connection) read() {
 	for {
-		kind, frame, err := c.socket.Read(c.ctx)
+		kind, frame, err := c.socket.Read(context.Background())
 		if err != nil {
 			c.engine.log.Debug("Worker connection ended", "worker", c.id, "error", err)
 			return
@@ -145,31 +157,48 @@ func ignorable(kind websocket.MessageType, frame []byte) bool {
 // write sends queued frames until the outbox ends, then closes politely.
 func (c *connection) write() {
 	defer c.cancel()
+	var batch [][]byte
 	for {
-		frame, ok := c.outbox.take(c.ctx)
-		if !ok {
+		var more bool
+		if batch, more = c.outbox.take(c.ctx, batch[:0]); !more {
 			break
 		}
-		if err := c.writeFrame(frame); err != nil {
+		if err := c.writeBatch(batch); err != nil {
 			c.engine.log.Info("Worker dropped", "worker", c.id, "error", err)
 			return
 		}
+		clear(batch)
 	}
 	if c.ctx.Err() == nil {
 		_ = c.socket.Close(websocket.StatusPolicyViolation, "")
 	}
 }
 
-func (c *connection) writeFrame(frame []byte) error {
-	ctx, cancel := context.WithTimeout(c.ctx, c.engine.config.WriteTimeout)
-	defer cancel()
-	return c.socket.Write(ctx, websocket.MessageText, frame)
+// writeBatch lets frames that wait together leave together.
+func (c *connection) writeBatch(batch [][]byte) (err error) {
+	defer c.stuck.Stop()
+	if len(batch) > 1 {
+		c.wire.Hold()
+		defer func() { err = errors.Join(err, c.wire.Release()) }()
+	}
+	for _, frame := range batch {
+		c.stuck.Reset(c.engine.config.WriteTimeout)
+		if err := c.socket.Write(context.Background(), websocket.MessageText, frame); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *connection) dropStuck() {
+	c.engine.log.Info("Worker dropped: it does not read", "worker", c.id)
+	c.cancel()
 }
 
 // push queues a message without waiting; a worker that is too far behind is
 // dropped.
 func (c *connection) push(msg protocol.Message) {
-	frame, err := protocol.Encode(msg)
+	frame, err := protocol.EncodeValid(msg)
 	if err != nil {
 		c.engine.log.Error("Message lost", "worker", c.id, "error", err)
 		return
@@ -182,7 +211,7 @@ func (c *connection) push(msg protocol.Message) {
 
 // send queues a message once there is room.
 func (c *connection) send(ctx context.Context, msg protocol.Message) error {
-	frame, err := protocol.Encode(msg)
+	frame, err := protocol.EncodeValid(msg)
 	if err != nil {
 		return err
 	}

@@ -95,7 +95,7 @@ func (r *registry) describe(id string, namespace *string, s *session) (*function
 	if fn == nil {
 		return nil, notFound("function", id)
 	}
-	if failed := s.mayCall(fn.namespace, fn.id); failed != nil {
+	if failed := s.mayCall(fn.target()); failed != nil {
 		return nil, failed
 	}
 	return r.detail(fn), nil
@@ -172,7 +172,7 @@ func (r *registry) workerInfo(name key, s *session) (any, *protocol.ErrorBody) {
 	}
 	functions := []functionSummary{}
 	for _, fn := range r.functions {
-		if fn.owner == c && s.permits(fn.namespace, fn.id) {
+		if fn.owner == c && s.permits(fn.target()) {
 			functions = append(functions, fn.summary())
 		}
 	}
@@ -181,6 +181,6 @@ func (r *registry) workerInfo(name key, s *session) (any, *protocol.ErrorBody) {
 		"worker":              workerDetail{workerSummary: c.summary(len(functions)), PID: c.metadata.PID},
 		"functions":           functions,
 		"trigger_types":       r.typeRows(func(t *triggerType) bool { return t.owner == c }),
-		"registered_triggers": r.bindingRows(func(b *binding) bool { return b.owner == c && s.permits(b.targetNamespace, b.functionID) }),
+		"registered_triggers": r.bindingRows(func(b *binding) bool { return b.owner == c && s.permits(r.targetOf(b.targetNamespace, b.functionID)) }),
 	}, nil
 }

@@ -17,7 +17,7 @@ import (
 )
 
 func TestEngine_functionsList(t *testing.T) {
-	e := startEngine(t)
+	e := startEngine(t, withoutQueue)
 	p, other := connect(t, e, "p"), connect(t, e, "other")
 	p.send(&protocol.RegisterFunction{ID: "shop::price", Description: "what it costs"})
 	p.send(&protocol.RegisterFunction{ID: "shop::hidden", Metadata: raw(map[string]bool{"internal": true})})
@@ -27,7 +27,10 @@ func TestEngine_functionsList(t *testing.T) {
 		filter map[string]any
 		want   []string
 	}{
-		"all, by id":                   {nil, []string{"mail::send", "publish", "shop::price", "zoo::shop"}},
+		"all, by id": {nil, []string{
+			"mail::send", "publish", "shop::price",
+			"state::delete", "state::get", "state::list", "state::list_groups", "state::set", "state::update", "zoo::shop",
+		}},
 		"a prefix":                     {map[string]any{"prefix": "shop::"}, []string{"shop::price"}},
 		"a worker":                     {map[string]any{"worker": "other"}, []string{"zoo::shop"}},
 		"several workers":              {map[string]any{"workers": []string{"p", "other"}}, []string{"mail::send", "shop::price", "zoo::shop"}},
@@ -102,7 +105,10 @@ func TestEngine_triggerTypes(t *testing.T) {
 	for _, row := range list.Triggers {
 		got = append(got, fmt.Sprint(row["id"], " of ", row["worker_name"]))
 	}
-	want := []string{"cron of iii-engine", "http of iii-engine", "mailbox of p", "subscribe of iii-engine"}
+	want := []string{
+		"cron of iii-engine", "durable:subscriber of iii-engine", "http of iii-engine", "mailbox of p",
+		"state of iii-engine", "subscribe of iii-engine",
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("types (-want +got):\n%s", diff)
 	}

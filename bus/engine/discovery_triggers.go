@@ -90,7 +90,7 @@ func (e *Engine) registeredList(_ context.Context, k *call) (any, *protocol.Erro
 	e.registry.mu.RLock()
 	defer e.registry.mu.RUnlock()
 	return map[string]any{"registered_triggers": e.registry.bindingRows(func(b *binding) bool {
-		return (f.IncludeInternal || !reserved(b.functionID)) && s.permits(b.targetNamespace, b.functionID) &&
+		return (f.IncludeInternal || !reserved(b.functionID)) && s.permits(e.registry.targetOf(b.targetNamespace, b.functionID)) &&
 			(f.TriggerType == "" || f.TriggerType == b.typeID) && (f.FunctionID == "" || f.FunctionID == b.functionID) &&
 			(f.Worker == "" || f.Worker == ownerLabel(b.owner)) && relevance(f.Search, b.functionID, b.typeID) > 0
 	})}, nil
@@ -109,7 +109,7 @@ func (e *Engine) registeredInfo(_ context.Context, k *call) (any, *protocol.Erro
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	b := r.bindings[request.ID]
-	if b == nil || b.provider == nil || !s.permits(b.targetNamespace, b.functionID) {
+	if b == nil || b.provider == nil || !s.permits(r.targetOf(b.targetNamespace, b.functionID)) {
 		return nil, notFound("trigger", request.ID)
 	}
 	info := map[string]any{

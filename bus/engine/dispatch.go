@@ -17,7 +17,7 @@ func (c *connection) handle(msg protocol.Message) {
 	case *protocol.InvokeFunction:
 		c.invoke(m)
 	case *protocol.InvocationResult:
-		c.engine.invocations.resolve(c, m)
+		c.resolve(m)
 	case *protocol.Reattach:
 		c.reattach(m)
 	case *protocol.TriggerRegistrationResult:
@@ -61,7 +61,7 @@ func (c *connection) apply(msg protocol.Message) {
 	case *protocol.RegisterFunction:
 		c.registerFunction(m)
 	case *protocol.UnregisterFunction:
-		c.engine.registry.removeFunction(c, c.session.storedID(m.ID))
+		c.engine.registry.removeFunction(c, m.ID)
 	case *protocol.RegisterTriggerType:
 		c.registerTriggerType(m)
 	case *protocol.RegisterTrigger:
@@ -116,8 +116,14 @@ func (c *connection) execute(m *protocol.InvokeFunction) {
 		return
 	}
 	k.namespace = namespace
-	if err := c.session.mayCall(k.namespace, k.functionID); err != nil {
-		k.finish(outcome{err: err})
+	if c.session != nil {
+		if err := c.session.mayCall(c.engine.registry.target(k.namespace, k.functionID)); err != nil {
+			k.finish(outcome{err: err})
+			return
+		}
+	}
+	if w, ok := c.wrapped(k, m.Action); ok {
+		c.engine.dispatch(c.ctx, w)
 		return
 	}
 	if isAction(m, protocol.ActionEnqueue) {

@@ -44,6 +44,11 @@ type Config struct {
 	// FunctionsPoll is how often the set of functions is compared, for
 	// engine::functions-available.
 	FunctionsPoll time.Duration
+	// DisableQueue leaves the queue to a worker, as with an engine that has no
+	// queue of its own (§5.4).
+	DisableQueue bool
+	// Queues are the policies of queues and topics, by name.
+	Queues map[string]QueuePolicy
 	// Logger gets what operators should see; nil discards it.
 	Logger *slog.Logger
 }
@@ -54,6 +59,12 @@ type Listener struct {
 	Name string
 	// Address is host:port; port 0 takes a free one.
 	Address string
+	// HandshakeTimeout is the deadline for the head of a request; 0 means 10 s
+	// (contracts/iii-bus.md §1.1).
+	HandshakeTimeout time.Duration
+	// MiddlewareFunctionID is a function in default that gets every call of this
+	// listener's workers and calls the function itself (§9.4); empty means none.
+	MiddlewareFunctionID string
 	// Policy restricts who connects here and what they may do; nil trusts
 	// everybody (§9.1).
 	Policy *Policy
@@ -61,13 +72,16 @@ type Listener struct {
 
 // Engine routes calls between workers and fires their triggers.
 type Engine struct {
-	config      Config
-	log         *slog.Logger
-	registry    *registry
-	invocations *invocations
-	channels    *channels
-	routes      *routes
+	config   Config
+	log      *slog.Logger
+	registry *registry
+	channels *channels
+	routes   *routes
+	state    *stateValues
+	// queues is nil with Config.DisableQueue.
+	queues *queues
 
+	stateWatchers    *stateWatchers
 	subscribers      *topics
 	workerWatchers   *topics
 	functionWatchers *topics
@@ -93,13 +107,21 @@ func New(config Config) (*Engine, error) {
 			return nil, fmt.Errorf("listener %q: %w", l.Name, err)
 		}
 	}
+	for name, policy := range config.Queues {
+		if err := policy.validate(); err != nil {
+			return nil, fmt.Errorf("queue %q: %w", name, err)
+		}
+	}
 	e := &Engine{
-		config:      config,
-		log:         config.Logger,
-		registry:    newRegistry(config.Logger),
-		invocations: newInvocations(),
-		channels:    newChannels(),
-		routes:      newRoutes(),
+		config:   config,
+		log:      config.Logger,
+		registry: newRegistry(config.Logger),
+		channels: newChannels(),
+		routes:   newRoutes(),
+		state:    newStateValues(),
+	}
+	if !config.DisableQueue {
+		e.queues = newQueues(e, config.Queues)
 	}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	e.addBuiltinFunctions()
@@ -132,14 +154,14 @@ func withDefaults(c *Config) {
 // bounds only the opening. After an error nothing is left listening.
 func (e *Engine) Start(ctx context.Context) error {
 	for _, l := range e.config.Listeners {
-		opened, err := e.listen(ctx, l.Name, l.Address, e.workerHandler(l))
+		opened, err := e.listen(ctx, l, e.workerHandler(l))
 		if err != nil {
 			return errors.Join(fmt.Errorf("listener %q: %w", l.Name, err), e.Close(ctx))
 		}
 		e.listeners = append(e.listeners, opened)
 	}
 	if e.config.HTTPAddress != "" {
-		opened, err := e.listen(ctx, "http", e.config.HTTPAddress, e.httpHandler())
+		opened, err := e.listen(ctx, Listener{Name: "http", Address: e.config.HTTPAddress}, e.httpHandler())
 		if err != nil {
 			return errors.Join(fmt.Errorf("http listener: %w", err), e.Close(ctx))
 		}

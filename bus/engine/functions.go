@@ -28,19 +28,36 @@ type function struct {
 
 // registerFunction publishes a function of this worker, or tells it why not.
 func (c *connection) registerFunction(m *protocol.RegisterFunction) {
+	if c.session.mayRegister(c.session.storedID(m.ID)) {
+		hooked, ok := c.hookFunction(m)
+		if ok {
+			c.addFunction(m.ID, hooked)
+		}
+		return
+	}
+	c.refuseFunction(m.ID)
+}
+
+// addFunction stores a function under the id that its hook has left it with;
+// its worker knows it as workerID.
+func (c *connection) addFunction(workerID string, m *protocol.RegisterFunction) {
 	fn := &function{
-		id: c.session.storedID(m.ID), workerID: m.ID, description: m.Description,
+		id: c.session.storedID(m.ID), workerID: workerID, description: m.Description,
 		requestFormat: m.RequestFormat, responseFormat: m.ResponseFormat, metadata: m.Metadata, owner: c,
 	}
 	if !c.session.mayRegister(fn.id) {
-		c.engine.log.Info("Function refused by policy", "worker", c.id, "function", fn.id)
-		c.rejectFunction(m.ID, "")
+		c.refuseFunction(workerID)
 		return
 	}
 	if owner, ok := c.engine.registry.addFunction(fn); !ok {
 		c.engine.log.Info("Function id is taken", "worker", c.id, "function", fn.id)
-		c.rejectFunction(m.ID, owner)
+		c.rejectFunction(workerID, owner)
 	}
+}
+
+func (c *connection) refuseFunction(id string) {
+	c.engine.log.Info("Function refused by policy", "worker", c.id, "function", id)
+	c.rejectFunction(id, "")
 }
 
 // rejectFunction refuses a registration; owner is empty for ids that no worker
@@ -111,13 +128,24 @@ func (r *registry) addBuiltin(b *builtin) {
 	})
 }
 
-// removeFunction affects only the worker's own registration (§2.3).
-func (r *registry) removeFunction(c *connection, id string) {
+// removeFunction affects only the worker's own registration, which it names by
+// the id it knows (§2.3).
+func (r *registry) removeFunction(c *connection, workerID string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	at := key{c.namespace, id}
-	if fn := r.functions[at]; fn != nil && fn.owner == c {
+	at := key{c.namespace, c.session.storedID(workerID)}
+	if fn := r.functions[at]; fn != nil && fn.owner == c && fn.workerID == workerID {
 		r.deleteFunction(at)
+		return
+	}
+	if c.session == nil || c.session.hooks.function == "" {
+		return
+	}
+	// A hook may have given it any other id.
+	for at, fn := range r.functions {
+		if fn.owner == c && fn.workerID == workerID {
+			r.deleteFunction(at)
+		}
 	}
 }
 
@@ -144,3 +172,20 @@ func (r *registry) function(namespace, id string) (fn *function, elsewhere []str
 	slices.Sort(elsewhere)
 	return nil, elsewhere
 }
+
+// target is what a session decides on.
+func (r *registry) target(namespace, id string) target {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.targetOf(namespace, id)
+}
+
+// targetOf needs mu.
+func (r *registry) targetOf(namespace, id string) target {
+	if fn := r.functions[key{namespace, id}]; fn != nil {
+		return fn.target()
+	}
+	return target{namespace: namespace, id: id}
+}
+
+func (fn *function) target() target { return target{fn.namespace, fn.id, fn.metadata} }

@@ -27,7 +27,7 @@ func (x *exchange) answer(ctx context.Context, payload json.RawMessage) {
 		traceparent: x.request.Header.Get("traceparent"), baggage: x.request.Header.Get("baggage"),
 		reply: func(o outcome) { outcomes <- o },
 	}
-	defer x.engine.invocations.forget(k)
+	defer k.forget()
 	deadline := time.NewTimer(x.engine.config.HTTPTimeout)
 	defer deadline.Stop()
 	x.engine.dispatch(ctx, k)

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/coder/websocket"
 
@@ -111,7 +112,7 @@ func (x *exchange) readBody() (parsed json.RawMessage, raw io.Reader, err error)
 	if len(strings.TrimSpace(string(text))) == 0 {
 		return json.RawMessage("null"), strings.NewReader(""), nil
 	}
-	if !json.Valid(text) {
+	if !utf8.Valid(text) || !json.Valid(text) {
 		return nil, nil, errors.New("the body is no valid JSON")
 	}
 	return text, strings.NewReader(string(text)), nil

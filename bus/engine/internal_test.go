@@ -83,7 +83,7 @@ func pointer(s string) *string { return &s }
 func TestSession_permits(t *testing.T) {
 	guest := &session{forbidden: []string{"secret::*"}, open: true}
 	granted := &session{
-		forbidden: []string{"public::b"}, allowed: []string{"extra"}, exposed: []string{"public::*"},
+		forbidden: []string{"public::b"}, allowed: []string{"extra"}, exposed: []Exposure{{Match: "public::*"}},
 		namespaces: map[string][]string{"team": {"t::*"}},
 	}
 	for name, tc := range map[string]struct {
@@ -106,7 +106,7 @@ func TestSession_permits(t *testing.T) {
 		"listing workers is no infrastructure": {granted, "default", protocol.FunctionWorkersList, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := tc.session.permits(tc.namespace, tc.id); got != tc.want {
+			if got := tc.session.permits(target{namespace: tc.namespace, id: tc.id}); got != tc.want {
 				t.Errorf("permits(%s, %s) = %v", tc.namespace, tc.id, got)
 			}
 		})
@@ -116,7 +116,8 @@ func TestSession_permits(t *testing.T) {
 func TestSession_grants(t *testing.T) {
 	s := &session{}
 	s.apply(grants{Namespaces: map[string][]string{"team": {`match("a::*")`, "b"}}})
-	if !s.registerFunctions || s.registerTypes || !s.permits("team", "a::x") || !s.permits("team", "b") || s.permits("team", "c") {
+	may := func(id string) bool { return s.permits(target{namespace: "team", id: id}) }
+	if !s.registerFunctions || s.registerTypes || !may("a::x") || !may("b") || may("c") {
 		t.Errorf("session %+v", s)
 	}
 	if s.mayJoin("team") != nil || s.mayJoin("default") == nil {
@@ -187,8 +188,8 @@ func TestOutbox_bounds(t *testing.T) {
 	}
 	waiting := make(chan error)
 	go func() { waiting <- o.send(t.Context(), []byte("last")) }()
-	if _, ok := o.take(t.Context()); !ok {
-		t.Fatal("nothing to take")
+	if batch, ok := o.take(t.Context(), nil); !ok || len(batch) != outboxCapacity {
+		t.Fatalf("took %d frames", len(batch))
 	}
 	if err := <-waiting; err != nil {
 		t.Errorf("sending once there is room: %v", err)
@@ -212,11 +213,11 @@ func TestOutbox_finishLetsTheRestOut(t *testing.T) {
 	if err := o.push([]byte("late")); !errors.Is(err, errOutboxClosed) {
 		t.Errorf("pushing after the end: %v", err)
 	}
-	if frame, ok := o.take(t.Context()); !ok || string(frame) != "last" {
-		t.Errorf("took %q, %v", frame, ok)
+	if batch, ok := o.take(t.Context(), nil); !ok || len(batch) != 1 || string(batch[0]) != "last" {
+		t.Errorf("took %q, %v", batch, ok)
 	}
-	if frame, ok := o.take(t.Context()); ok {
-		t.Errorf("took %q after the end", frame)
+	if batch, ok := o.take(t.Context(), nil); ok {
+		t.Errorf("took %q after the end", batch)
 	}
 }
 

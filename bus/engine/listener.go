@@ -1,13 +1,17 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"log/slog"
 	"net"
 	"net/http"
 	"time"
 
 	"github.com/coder/websocket"
+
+	"github.com/sandbox-operator/sandbox-operator/bus/cork"
 )
 
 // handshakeTimeout is the deadline for the head of a request
@@ -27,23 +31,50 @@ func (l *listener) address() string { return l.socket.Addr().String() }
 // the engine's context.
 func (l *listener) close() { _ = l.server.Close() }
 
-func (e *Engine) listen(ctx context.Context, name, address string, handler http.Handler) (*listener, error) {
+func (e *Engine) listen(ctx context.Context, port Listener, handler http.Handler) (*listener, error) {
 	var config net.ListenConfig
-	socket, err := config.Listen(ctx, "tcp", address)
+	socket, err := config.Listen(ctx, "tcp", port.Address)
 	if err != nil {
 		return nil, err
 	}
-	l := &listener{name: name, socket: socket, server: &http.Server{
+	l := &listener{name: port.Name, socket: socket, server: &http.Server{
 		Handler:           e.tracked(handler),
-		ReadHeaderTimeout: handshakeTimeout,
+		ReadHeaderTimeout: cmp.Or(port.HandshakeTimeout, handshakeTimeout),
 		BaseContext:       func(net.Listener) context.Context { return e.ctx },
+		ConnContext:       withWire,
+		ErrorLog:          slog.NewLogLogger(e.log.Handler(), slog.LevelWarn),
 	}}
 	e.tasks.start(func() {
-		if err := l.server.Serve(socket); !errors.Is(err, http.ErrServerClosed) {
-			e.log.Error("Listener failed", "listener", name, "error", err)
+		if err := l.server.Serve(corkedListener{socket}); !errors.Is(err, http.ErrServerClosed) {
+			e.log.Error("Listener failed", "listener", port.Name, "error", err)
 		}
 	})
 	return l, nil
+}
+
+// corkedListener accepts connections whose writes can be held together.
+type corkedListener struct{ net.Listener }
+
+// Accept implements net.Listener.
+func (l corkedListener) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return cork.New(conn), nil
+}
+
+// wireKey finds a request's connection in its context: after the upgrade the
+// WebSocket library does not give it away.
+type wireKey struct{}
+
+func withWire(ctx context.Context, conn net.Conn) context.Context {
+	return context.WithValue(ctx, wireKey{}, conn)
+}
+
+func wireOf(r *http.Request) *cork.Conn {
+	wire, _ := r.Context().Value(wireKey{}).(*cork.Conn)
+	return wire
 }
 
 // tracked counts each request as a task: the server forgets a connection once

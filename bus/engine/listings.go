@@ -40,7 +40,7 @@ func (r *registry) listFunctions(f functionFilter, s *session) []functionSummary
 	rows := []functionSummary{}
 	for _, fn := range r.functions {
 		row := fn.summary()
-		if f.covers(fn, row) && s.permits(fn.namespace, fn.id) {
+		if f.covers(fn, row) && s.permits(fn.target()) {
 			rows = append(rows, row)
 		}
 	}
@@ -117,7 +117,7 @@ type workerSummary struct {
 	Status            string  `json:"status"`
 	FunctionCount     int     `json:"function_count"`
 	ConnectedAtMS     int64   `json:"connected_at_ms"`
-	ActiveInvocations int64   `json:"active_invocations"`
+	ActiveInvocations int     `json:"active_invocations"`
 	Isolation         *string `json:"isolation"`
 	IPAddress         string  `json:"ip_address"`
 }
@@ -166,7 +166,7 @@ func (c *connection) summary(functions int) workerSummary {
 	return workerSummary{
 		Name: m.Name, Description: m.Description, Version: m.Version, ID: c.id, Namespace: c.namespace,
 		Runtime: firstOf(m.Runtime, "unknown"), OS: m.OS, Status: "connected", FunctionCount: functions,
-		ConnectedAtMS: c.connectedAt.UnixNano() / int64(time.Millisecond), ActiveInvocations: c.active.Load(),
+		ConnectedAtMS: c.connectedAt.UnixNano() / int64(time.Millisecond), ActiveInvocations: c.pending.count(),
 		Isolation: m.Isolation, IPAddress: c.address,
 	}
 }

@@ -55,12 +55,12 @@ func ownerlessBinding(k *call) (*binding, *protocol.ErrorBody) {
 		request.Config = json.RawMessage("{}")
 	}
 	b := &binding{
-		id: uuid.NewString(), typeID: request.TriggerType, functionID: request.FunctionID,
+		id: uuid.NewString(), typeID: request.TriggerType, functionID: sessionOf(k).storedID(request.FunctionID),
 		targetNamespace: protocol.DefaultNamespace, typeNamespaces: []string{namespace},
 		config: request.Config, metadata: request.Metadata,
 	}
 	if k.caller != nil {
-		failed = k.caller.session.mayBind(b)
+		failed = k.caller.session.mayBind(k.caller.engine.registry, b)
 	}
 	return b, failed
 }

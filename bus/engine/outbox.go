@@ -85,18 +85,23 @@ func (o *outbox) trySend(frame []byte) (<-chan struct{}, error) {
 func (o *outbox) add(frame []byte) {
 	o.frames = append(o.frames, frame)
 	o.bytes += len(frame)
+	o.wake()
+}
+
+func (o *outbox) wake() {
 	select {
 	case o.ready <- struct{}{}:
 	default:
 	}
 }
 
-// take waits for the next frame; false when there will be none.
-func (o *outbox) take(ctx context.Context) ([]byte, bool) {
+// take appends the frames that wait to batch, at least one and at most
+// outboxCapacity; false when there will be none.
+func (o *outbox) take(ctx context.Context, batch [][]byte) ([][]byte, bool) {
 	for {
-		frame, open := o.tryTake()
-		if frame != nil || !open {
-			return frame, frame != nil
+		batch, open := o.tryTake(batch)
+		if len(batch) > 0 || !open {
+			return batch, len(batch) > 0
 		}
 		select {
 		case <-o.ready:
@@ -106,20 +111,22 @@ func (o *outbox) take(ctx context.Context) ([]byte, bool) {
 	}
 }
 
-func (o *outbox) tryTake() (frame []byte, open bool) {
+func (o *outbox) tryTake(batch [][]byte) (taken [][]byte, open bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if len(o.frames) == 0 {
-		return nil, !o.ended
+	before := len(o.frames)
+	n := min(before, outboxCapacity)
+	for _, frame := range o.frames[:n] {
+		batch = append(batch, frame)
+		o.bytes -= len(frame)
 	}
-	frame = o.frames[0]
-	o.frames[0] = nil
-	o.frames = o.frames[1:]
-	o.bytes -= len(frame)
-	if len(o.frames) == outboxCapacity-1 {
+	left := copy(o.frames, o.frames[n:])
+	clear(o.frames[left:])
+	o.frames = o.frames[:left]
+	if before >= outboxCapacity && left < outboxCapacity {
 		o.wakeSenders()
 	}
-	return frame, true
+	return batch, !o.ended
 }
 
 // finish accepts no more frames; what is queued still leaves.
@@ -128,10 +135,7 @@ func (o *outbox) finish() {
 	defer o.mu.Unlock()
 	o.ended = true
 	o.wakeSenders()
-	select {
-	case o.ready <- struct{}{}:
-	default:
-	}
+	o.wake()
 }
 
 func (o *outbox) wakeSenders() {

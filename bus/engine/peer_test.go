@@ -29,7 +29,7 @@ func startEngine(t *testing.T, adjust ...func(*engine.Config)) *engine.Engine {
 	t.Helper()
 	config := engine.Config{
 		Listeners: []engine.Listener{{Name: "workers", Address: "127.0.0.1:0"}},
-		Logger:    slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Logger:    slog.New(alarm{slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}), t}),
 	}
 	for _, a := range adjust {
 		a(&config)
@@ -50,6 +50,21 @@ func startEngine(t *testing.T, adjust ...func(*engine.Config)) *engine.Engine {
 		eventually(t, "the engine's goroutines to end", func() bool { return !strings.Contains(stacks(), "bus/engine.(*") })
 	})
 	return e
+}
+
+// alarm fails a test when a handler panics: the HTTP server recovers and logs
+// that, so that nobody else would notice.
+type alarm struct {
+	slog.Handler
+	tb testing.TB
+}
+
+// Handle implements slog.Handler.
+func (a alarm) Handle(ctx context.Context, record slog.Record) error {
+	if strings.Contains(record.Message, "panic") {
+		a.tb.Errorf("the engine says: %s", record.Message)
+	}
+	return a.Handler.Handle(ctx, record)
 }
 
 func stacks() string {
@@ -83,6 +98,9 @@ type peer struct {
 
 	mu       sync.Mutex
 	handlers map[string]handler
+	// background are the functions whose handlers may wait for answers.
+	background map[string]bool
+	working    sync.WaitGroup
 }
 
 type handler func(*protocol.InvokeFunction) (json.RawMessage, *protocol.ErrorBody)
@@ -95,7 +113,7 @@ func dial(t *testing.T, url string, header http.Header) *peer {
 		t.Fatal(err)
 	}
 	socket.SetReadLimit(-1)
-	p := &peer{t: t, socket: socket, frames: make(chan protocol.Message, 4096), handlers: map[string]handler{}}
+	p := &peer{t: t, socket: socket, frames: make(chan protocol.Message, 4096), handlers: map[string]handler{}, background: map[string]bool{}}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -105,6 +123,7 @@ func dial(t *testing.T, url string, header http.Header) *peer {
 	t.Cleanup(func() {
 		_ = socket.CloseNow()
 		<-done
+		p.working.Wait()
 	})
 	return p
 }
@@ -152,14 +171,29 @@ func (p *peer) handled(msg protocol.Message) bool {
 		return false
 	}
 	p.mu.Lock()
-	h := p.handlers[m.FunctionID]
+	h, background := p.handlers[m.FunctionID], p.background[m.FunctionID]
 	p.mu.Unlock()
-	if h == nil {
-		return false
+	answer := func() {
+		result, failed := h(m)
+		p.send(&protocol.InvocationResult{InvocationID: m.InvocationID, FunctionID: m.FunctionID, Result: result, Error: failed})
 	}
-	result, failed := h(m)
-	p.send(&protocol.InvocationResult{InvocationID: m.InvocationID, FunctionID: m.FunctionID, Result: result, Error: failed})
+	switch {
+	case h == nil:
+		return false
+	case background:
+		p.working.Go(answer)
+	default:
+		answer()
+	}
 	return true
+}
+
+// serveCalling is serve for a handler that calls other functions.
+func (p *peer) serveCalling(functionID string, h handler) {
+	p.mu.Lock()
+	p.background[functionID] = true
+	p.mu.Unlock()
+	p.serve(functionID, h)
 }
 
 // serve answers calls of a function from now on.
@@ -236,6 +270,8 @@ func nextWhere[M protocol.Message](p *peer, wanted func(M) bool) M {
 		select {
 		case msg, open := <-p.frames:
 			if !open {
+				// The frames that were for others have nowhere to go back to.
+				others = nil
 				p.t.Fatalf("connection ended while waiting for %T", *new(M))
 			}
 			if m, ok := msg.(M); ok && wanted(m) {
@@ -315,4 +351,11 @@ func codeOf(m *protocol.InvocationResult) string {
 		return ""
 	}
 	return m.Error.Code
+}
+
+// startIn is start in a bus namespace, without data.
+func (p *peer) startIn(namespace, functionID string) string {
+	id := uuid.NewString()
+	p.send(&protocol.InvokeFunction{InvocationID: id, FunctionID: functionID, Data: raw(map[string]any{}), Namespace: &namespace})
+	return id
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/sandbox-operator/sandbox-operator/bus/protocol"
@@ -14,15 +15,18 @@ import (
 // Policy restricts a listener. Its lists hold function ids in which * stands
 // for any characters. Without AuthFunctionID every worker gets the same
 // session: it may call what ForbiddenFunctions does not name and, if
-// ExposeFunctions has entries, only those.
+// ExposeFunctions or Expose has entries, only those. The shared stores
+// (state::*, queues) know no tenants and are open only where exposed by name.
 type Policy struct {
 	// Token is what workers must present, as "Authorization: Bearer …" or as
 	// the query parameter "token". Empty asks for none.
 	Token string
 	// ForbiddenFunctions may never be called, registered or bound to triggers.
 	ForbiddenFunctions []string
-	// ExposeFunctions may be called.
+	// ExposeFunctions may be called; they are those of namespace default.
 	ExposeFunctions []string
+	// Expose has what ExposeFunctions cannot say (contracts/iii-bus.md §9.3).
+	Expose []Exposure
 	// AllowFunctionRegistration lets workers publish functions.
 	AllowFunctionRegistration bool
 	// AllowTriggerRegistration lets workers bind triggers to functions that
@@ -32,8 +36,14 @@ type Policy struct {
 	AllowTriggerTypeRegistration bool
 	// AuthFunctionID is a function in default that decides on each worker
 	// (contracts/iii-bus.md §9.2). Its answer replaces the Allow fields; what it
-	// does not grant and ExposeFunctions does not name is denied.
+	// does not grant and ExposeFunctions and Expose do not name is denied.
 	AuthFunctionID string
+	// OnFunctionRegistrationFunctionID, OnTriggerRegistrationFunctionID and
+	// OnTriggerTypeRegistrationFunctionID are functions in default that may change
+	// or drop each registration (§9.4).
+	OnFunctionRegistrationFunctionID    string
+	OnTriggerRegistrationFunctionID     string
+	OnTriggerTypeRegistrationFunctionID string
 }
 
 func (p *Policy) validate() error {
@@ -45,7 +55,21 @@ func (p *Policy) validate() error {
 			return errors.New("a function pattern must not be blank")
 		}
 	}
+	for _, e := range p.Expose {
+		if err := e.validate(); err != nil {
+			return err
+		}
+	}
 	return nil
+}
+
+// exposures are both lists as one.
+func (p *Policy) exposures() []Exposure {
+	all := slices.Clone(p.Expose)
+	for _, pattern := range p.ExposeFunctions {
+		all = append(all, Exposure{Match: pattern})
+	}
+	return all
 }
 
 // authError is a refusal that the peer is told about.
@@ -63,10 +87,14 @@ func (e *Engine) authenticate(r *http.Request, p *Policy) (*session, error) {
 		return nil, &authError{"token rejected"}
 	}
 	s := &session{
-		forbidden: p.ForbiddenFunctions, exposed: p.ExposeFunctions,
-		open:              len(p.ExposeFunctions) == 0 && p.AuthFunctionID == "",
+		forbidden: p.ForbiddenFunctions, exposed: p.exposures(), context: json.RawMessage("{}"),
+		open:              len(p.ExposeFunctions) == 0 && len(p.Expose) == 0 && p.AuthFunctionID == "",
 		registerFunctions: p.AllowFunctionRegistration, registerTriggers: p.AllowTriggerRegistration,
 		registerTypes: p.AllowTriggerTypeRegistration,
+		hooks: hooks{
+			function: p.OnFunctionRegistrationFunctionID, trigger: p.OnTriggerRegistrationFunctionID,
+			triggerType: p.OnTriggerTypeRegistrationFunctionID,
+		},
 	}
 	if p.AuthFunctionID == "" {
 		return s, nil
@@ -90,6 +118,7 @@ type grants struct {
 	AllowTriggerTypeRegistration bool                `json:"allow_trigger_type_registration"`
 	AllowFunctionRegistration    *bool               `json:"allow_function_registration"`
 	FunctionRegistrationPrefix   string              `json:"function_registration_prefix"`
+	Context                      json.RawMessage     `json:"context"`
 }
 
 // askAuthFunction narrows a session to what the auth function grants.
@@ -100,7 +129,7 @@ func (e *Engine) askAuthFunction(r *http.Request, functionID string, s *session)
 	if o.err != nil {
 		return &authError{o.err.Message}
 	}
-	if o.result == nil {
+	if !hasValue(o.result) {
 		return &authError{"the auth function gave no value"}
 	}
 	var g grants

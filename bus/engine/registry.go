@@ -3,6 +3,8 @@ package engine
 import (
 	"crypto/subtle"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 )
 
@@ -54,6 +56,12 @@ func (r *registry) worker(id string) *connection {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.workers[id]
+}
+
+func (r *registry) allWorkers() []*connection {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return slices.Collect(maps.Values(r.workers))
 }
 
 // removeWorker takes back all that a worker registered, and its name. False if

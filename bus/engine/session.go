@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,14 +13,15 @@ import (
 // the connection. All methods take a nil receiver for a trusted connection,
 // which may do everything.
 type session struct {
-	// forbidden and exposed are patterns, allowed are exact ids.
+	// forbidden are patterns, allowed are exact ids.
 	forbidden []string
-	exposed   []string
+	exposed   []Exposure
 	allowed   []string
 	// namespaces maps a namespace to the patterns granted in it; when it has
 	// entries, the session may join only these.
 	namespaces map[string][]string
-	// open allows every call that forbidden does not name.
+	// open allows every call that forbidden does not name, except to the shared
+	// stores.
 	open              bool
 	registerFunctions bool
 	registerTriggers  bool
@@ -27,7 +29,24 @@ type session struct {
 	// triggerTypes are those that triggers may use; nil means all.
 	triggerTypes *[]string
 	prefix       string
+	hooks        hooks
+	// context is what the auth function wants hooks and middleware to know.
+	context json.RawMessage
 }
+
+// target is a function that somebody wants to reach, with its metadata if it
+// exists.
+type target struct {
+	namespace, id string
+	metadata      json.RawMessage
+}
+
+// sharedStores know no tenants, so that a session needs them exposed by name.
+var sharedStores = []string{"state::*", "iii::durable::*", "iii::queue::*", "engine::queue::*"}
+
+// storeTypes are the trigger types that read a shared store, each with the
+// function that reads the same.
+var storeTypes = map[string]string{"state": "state::get", "durable:subscriber": protocol.FunctionDurablePublish}
 
 // infrastructure is what every client needs (contracts/iii-bus.md §9.3).
 var infrastructure = []string{
@@ -49,38 +68,33 @@ func (s *session) apply(g grants) {
 	s.registerTypes = g.AllowTriggerTypeRegistration
 	s.triggerTypes = g.AllowedTriggerTypes
 	s.prefix = g.FunctionRegistrationPrefix
-}
-
-// barePattern takes a grant in its form match("…") as well.
-func barePattern(p string) string {
-	if inner, ok := strings.CutPrefix(p, `match("`); ok {
-		return strings.TrimSuffix(inner, `")`)
+	if g.Context != nil {
+		s.context = g.Context
 	}
-	return p
 }
 
 // mayCall is nil for a permitted call; the order is that of §9.3.
-func (s *session) mayCall(namespace, id string) *protocol.ErrorBody {
-	if s.permits(namespace, id) {
+func (s *session) mayCall(t target) *protocol.ErrorBody {
+	if s.permits(t) {
 		return nil
 	}
-	return forbidden("function %s is not allowed here; the listener's expose_functions or forbidden_functions decide", id)
+	return forbidden("function %s is not allowed here; the listener's expose_functions or forbidden_functions decide", t.id)
 }
 
-func (s *session) permits(namespace, id string) bool {
+func (s *session) permits(t target) bool {
 	switch {
-	case s == nil, id == protocol.FunctionWorkersRegister:
+	case s == nil, t.id == protocol.FunctionWorkersRegister:
 		// Even a listener that forbids engine::* must let workers say who they
 		// are, or their registrations wait out the grace.
 		return true
-	case matchesAny(s.forbidden, id):
+	case matchesAny(s.forbidden, t.id):
 		return false
-	case s.open, matchesAny(s.namespaces[namespace], id):
+	case s.open && !matchesAny(sharedStores, t.id), matchesAny(s.namespaces[t.namespace], t.id):
 		return true
-	case namespace != protocol.DefaultNamespace:
-		return false
+	case t.namespace == protocol.DefaultNamespace && (slices.Contains(s.allowed, t.id) || matchesAny(infrastructure, t.id)):
+		return true
 	}
-	return slices.Contains(s.allowed, id) || matchesAny(infrastructure, id) || matchesAny(s.exposed, id)
+	return slices.ContainsFunc(s.exposed, func(e Exposure) bool { return e.covers(t) })
 }
 
 // mayRegister decides on publishing a function; a forbidden id may not be
@@ -104,23 +118,28 @@ func (s *session) mayJoin(namespace string) *protocol.ErrorBody {
 
 // mayBind decides on a trigger. All functions that it would make the engine
 // call count, or a trigger would be a way around mayCall.
-func (s *session) mayBind(b *binding) *protocol.ErrorBody {
+func (s *session) mayBind(r *registry, b *binding) *protocol.ErrorBody {
 	if s == nil {
 		return nil
 	}
 	if !s.registerTriggers || s.triggerTypes != nil && !slices.Contains(*s.triggerTypes, b.typeID) {
 		return forbidden("triggers of type %s are not allowed here", b.typeID)
 	}
-	owns := s.prefix != "" && strings.HasPrefix(b.functionID, s.prefix+"::")
-	if !owns {
-		if failed := s.mayCall(b.targetNamespace, b.functionID); failed != nil {
+	if reader := storeTypes[b.typeID]; reader != "" {
+		if failed := s.mayCall(target{namespace: protocol.DefaultNamespace, id: reader}); failed != nil {
 			return failed
 		}
 	}
-	return s.mayCallHelpers(b)
+	owns := s.prefix != "" && strings.HasPrefix(b.functionID, s.prefix+"::")
+	if !owns {
+		if failed := s.mayCall(r.target(b.targetNamespace, b.functionID)); failed != nil {
+			return failed
+		}
+	}
+	return s.mayCallHelpers(r, b)
 }
 
-func (s *session) mayCallHelpers(b *binding) *protocol.ErrorBody {
+func (s *session) mayCallHelpers(r *registry, b *binding) *protocol.ErrorBody {
 	var config struct {
 		conditional
 		MiddlewareFunctionIDs []string `json:"middleware_function_ids"`
@@ -133,7 +152,7 @@ func (s *session) mayCallHelpers(b *binding) *protocol.ErrorBody {
 		helpers = append(helpers, config.ConditionFunctionID)
 	}
 	for _, id := range helpers {
-		if failed := s.mayCall(protocol.DefaultNamespace, id); failed != nil {
+		if failed := s.mayCall(r.target(protocol.DefaultNamespace, id)); failed != nil {
 			return failed
 		}
 	}
@@ -150,29 +169,4 @@ func (s *session) storedID(id string) string {
 
 func forbidden(format string, args ...any) *protocol.ErrorBody {
 	return &protocol.ErrorBody{Code: protocol.CodeForbidden, Message: fmt.Sprintf(format, args...)}
-}
-
-func matchesAny(patterns []string, id string) bool {
-	return slices.ContainsFunc(patterns, func(p string) bool { return matches(p, id) })
-}
-
-// matches tells whether a pattern, in which * stands for any characters, covers
-// a whole id.
-func matches(pattern, id string) bool {
-	parts := strings.Split(pattern, "*")
-	if len(parts) == 1 {
-		return pattern == id
-	}
-	rest, ok := strings.CutPrefix(id, parts[0])
-	if !ok {
-		return false
-	}
-	for _, part := range parts[1 : len(parts)-1] {
-		at := strings.Index(rest, part)
-		if at < 0 {
-			return false
-		}
-		rest = rest[at+len(part):]
-	}
-	return strings.HasSuffix(rest, parts[len(parts)-1])
 }

@@ -32,7 +32,9 @@ type triggerType struct {
 
 // binding is one trigger: a function bound to a trigger type.
 type binding struct {
-	id         string
+	id string
+	// workerID is the id that the owner knows, if a hook has changed it.
+	workerID   string
 	typeID     string
 	functionID string
 	// targetNamespace is that of the function.
@@ -153,20 +155,32 @@ func (b *binding) message() *protocol.RegisterTrigger {
 // registerTrigger binds a function to a trigger type for this worker; only
 // failures are answered (§2.8).
 func (c *connection) registerTrigger(m *protocol.RegisterTrigger) {
-	b, failed := c.newBinding(m)
-	if failed == nil {
-		failed = c.session.mayBind(b)
+	hooked, ok := c.hookTrigger(m)
+	if !ok {
+		return
 	}
-	if failed == nil {
-		if err := c.engine.registry.addBinding(b); err != nil {
-			failed = registrationFailed(err)
-		}
-	}
-	if failed != nil {
+	if failed := c.addTrigger(m.ID, hooked); failed != nil {
 		c.push(&protocol.TriggerRegistrationResult{
 			ID: m.ID, TriggerType: m.TriggerType, FunctionID: m.FunctionID, Error: failed,
 		})
 	}
+}
+
+// addTrigger binds a trigger as its hook has left it; its worker knows it as
+// workerID.
+func (c *connection) addTrigger(workerID string, m *protocol.RegisterTrigger) *protocol.ErrorBody {
+	b, failed := c.newBinding(m)
+	if failed != nil {
+		return failed
+	}
+	b.workerID = workerID
+	if failed := c.session.mayBind(c.engine.registry, b); failed != nil {
+		return failed
+	}
+	if err := c.engine.registry.addBinding(b); err != nil {
+		return registrationFailed(err)
+	}
+	return nil
 }
 
 func registrationFailed(err error) *protocol.ErrorBody {
@@ -199,7 +213,22 @@ func (c *connection) unregisterTrigger(m *protocol.UnregisterTrigger) {
 		// Restricted workers may remove only what is theirs.
 		owner = c
 	}
-	c.engine.registry.removeBinding(m.ID, owner)
+	c.engine.registry.removeBinding(c.engine.registry.bindingID(owner, m.ID), owner)
+}
+
+// bindingID is the id under which the engine has a worker's trigger.
+func (r *registry) bindingID(owner *connection, workerID string) string {
+	if owner == nil || owner.session.hooks.trigger == "" {
+		return workerID
+	}
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for id, b := range r.bindings {
+		if b.owner == owner && b.workerID == workerID {
+			return id
+		}
+	}
+	return workerID
 }
 
 // decodeConfig reads a trigger's configuration into target.

@@ -11,6 +11,10 @@ func (c *connection) registerTriggerType(m *protocol.RegisterTriggerType) {
 		c.engine.log.Info("Trigger type refused by policy", "worker", c.id, "type", m.ID)
 		return
 	}
+	m, ok := c.hookTriggerType(m)
+	if !ok {
+		return
+	}
 	if !c.engine.registry.addType(&triggerType{
 		id: m.ID, description: m.Description, requestFormat: m.TriggerRequestFormat,
 		callFormat: m.CallRequestFormat, owner: c,
@@ -95,7 +99,7 @@ func (r *registry) providerAnswered(c *connection, m *protocol.TriggerRegistrati
 	b.provider = nil
 	if b.owner != nil {
 		b.owner.push(&protocol.TriggerRegistrationResult{
-			ID: b.id, TriggerType: b.typeID, FunctionID: m.FunctionID, Error: m.Error,
+			ID: firstOf(b.workerID, b.id), TriggerType: b.typeID, FunctionID: m.FunctionID, Error: m.Error,
 		})
 	}
 }

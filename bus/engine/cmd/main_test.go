@@ -8,9 +8,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/coder/websocket"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/sandbox-operator/sandbox-operator/bus/engine"
 )
 
 func TestParse(t *testing.T) {
@@ -31,6 +34,13 @@ func TestParse(t *testing.T) {
 		"flags": {
 			[]string{"--listen", "127.0.0.1:9", "--guest-forbid", "a::*,b"},
 			changed(func(o *options) { o.Listen, o.GuestForbid = "127.0.0.1:9", []string{"a::*", "b"} }),
+		},
+		"flags of times and switches": {
+			[]string{"--namespace-grace", "50ms", "--http-timeout", "2s", "--queue=false", "--guest-functions"},
+			changed(func(o *options) {
+				o.NamespaceGrace, o.HTTPTimeout = duration(50*time.Millisecond), duration(2*time.Second)
+				o.Queue, o.GuestFunctions = false, true
+			}),
 		},
 		"a flag wins over the file": {
 			[]string{"--config", file, "--listen", "127.0.0.1:9"},
@@ -61,12 +71,71 @@ func TestParse_refusals(t *testing.T) {
 		"an argument":              {"x"},
 		"a missing file":           {"--config", file + ".absent"},
 		"an unknown key in a file": {"--config", file},
+		"a time without a unit":    {"--namespace-grace", "5"},
+		"a time that is nothing":   {"--http-timeout", "0s"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := parse(args, io.Discard); err == nil {
 				t.Error("accepted")
 			}
 		})
+	}
+}
+
+func TestParse_listeners(t *testing.T) {
+	t.Setenv(graceVariable, "250")
+	file := filepath.Join(t.TempDir(), "engine.yaml")
+	text := `
+namespaceGrace: 9s
+queues:
+  mail: {type: fifo, maxRetries: 0, backoffDelayMs: 5}
+listeners:
+- port: 49135
+  middleware_function_id: gate::middleware
+  handshake_timeout_ms: 100
+  rbac:
+    auth_function_id: gate::auth
+    expose_functions:
+    - match("public::*")
+    - metadata: {open: true}
+      namespace: team
+    on_function_registration_function_id: gate::function
+- name: plain
+  host: 127.0.0.2
+  port: 0
+`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o, err := parse([]string{"--config", file}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	none := 0
+	want := engine.Config{
+		HTTPAddress: "127.0.0.1:3111", HTTPTimeout: engine.DefaultHTTPTimeout, NamespaceGrace: 250 * time.Millisecond,
+		Queues: map[string]engine.QueuePolicy{"mail": {Type: "fifo", MaxRetries: &none, BackoffDelayMs: 5}},
+		Listeners: []engine.Listener{
+			{Name: "workers", Address: engine.DefaultAddress},
+			{
+				Name: "listener-1", Address: "127.0.0.1:49135", MiddlewareFunctionID: "gate::middleware",
+				HandshakeTimeout: 100 * time.Millisecond,
+				Policy: &engine.Policy{
+					AuthFunctionID: "gate::auth", OnFunctionRegistrationFunctionID: "gate::function",
+					Expose: []engine.Exposure{
+						{Match: `match("public::*")`}, {Metadata: map[string]any{"open": true}, Namespace: "team"},
+					},
+					AllowFunctionRegistration: true, AllowTriggerRegistration: true,
+				},
+			},
+			{Name: "plain", Address: "127.0.0.2:0"},
+		},
+	}
+	if diff := cmp.Diff(want, o.engineConfig()); diff != "" {
+		t.Errorf("config (-want +got):\n%s", diff)
+	}
+	if _, err := engine.New(o.engineConfig()); err != nil {
+		t.Error(err)
 	}
 }
 
