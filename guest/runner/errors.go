@@ -1,6 +1,10 @@
 package runner
 
-import "fmt"
+import (
+	"context"
+	"errors"
+	"fmt"
+)
 
 // AgentError says that the agent did not answer as it should: it was killed, its
 // output was cut, or it is not the agent.
@@ -21,6 +25,19 @@ func (e *AgentError) Error() string {
 
 // Unwrap returns what is wrong with the reply.
 func (e *AgentError) Unwrap() error { return e.Err }
+
+// ResultLostError says that the guest's program ran to its end but its result
+// could not be fetched. What went wrong is deliberately not unwrapped, but for
+// the context's end: a sandbox that vanished after the program has run must not
+// look like one that never took it, which callers may try again elsewhere.
+type ResultLostError struct{ Err error }
+
+func (e *ResultLostError) Error() string { return "fetching the result: " + e.Err.Error() }
+
+// Is lets errors.Is see that the context ended.
+func (e *ResultLostError) Is(target error) bool {
+	return (target == context.DeadlineExceeded || target == context.Canceled) && errors.Is(e.Err, target)
+}
 
 const maxTail = 500
 

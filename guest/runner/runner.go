@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 
@@ -52,13 +53,14 @@ func (r *Runner) Unplant(ctx context.Context, id sandbox.ID, digest string) erro
 }
 
 // Call calls a planted handler. What the handler did, good or bad, is in the
-// reply; an error means that the call may not have reached it.
+// reply; an error means that the call may not have reached it, but for a
+// *ResultLostError, after which it has.
 func (r *Runner) Call(ctx context.Context, id sandbox.ID, req wire.CallRequest) (wire.Reply, error) {
 	return r.exchange(ctx, id, r.program.Call(req))
 }
 
 // Run runs a whole program. What the program did is in the reply; an error
-// means that the program may not have run.
+// means that the program may not have run, but for a *ResultLostError.
 func (r *Runner) Run(ctx context.Context, id sandbox.ID, req wire.RunRequest) (wire.Reply, error) {
 	return r.exchange(ctx, id, r.program.Run(req))
 }
@@ -106,19 +108,20 @@ func (r *Runner) spill(ctx context.Context, id sandbox.ID, cmd guest.Command) (g
 // it.
 func (r *Runner) fetch(ctx context.Context, id sandbox.ID, file *wire.ResultFile) ([]byte, error) {
 	if file.Size > wire.MaxResultBytes {
+		r.discard(ctx, id, file.Path)
 		return nil, wire.Failf(wire.ResultTooLarge, "the result has %d bytes, %d are allowed", file.Size, wire.MaxResultBytes)
 	}
 	reader, err := r.provider.ReadFile(ctx, id, file.Path)
 	if err != nil {
-		return nil, fmt.Errorf("fetching the result: %w", err)
+		return nil, &ResultLostError{Err: err}
 	}
-	defer reader.Close() //nolint:errcheck // the digest below proves the content
+	defer reader.Close() // the digest below proves the content
 	content, err := io.ReadAll(io.LimitReader(reader, file.Size+1))
 	if err != nil {
-		return nil, fmt.Errorf("fetching the result: %w", err)
+		return nil, &ResultLostError{Err: err}
 	}
 	if sum := sha256.Sum256(content); hex.EncodeToString(sum[:]) != file.SHA256 {
-		return nil, fmt.Errorf("fetching the result: the file is not the one that the agent wrote")
+		return nil, &ResultLostError{Err: errors.New("the file is not the one that the agent wrote")}
 	}
 	r.discard(ctx, id, file.Path)
 	return content, nil

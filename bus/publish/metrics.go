@@ -1,0 +1,63 @@
+package publish
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// outcomeOK is the outcome of a call whose handler gave a result; any other
+// outcome is a Code.
+const outcomeOK = "ok"
+
+// Metrics counts the calls of published functions. Its labels have few values,
+// which do not grow with the number of functions.
+type Metrics struct {
+	calls    *prometheus.CounterVec
+	duration prometheus.Histogram
+	inFlight prometheus.Gauge
+}
+
+// NewMetrics registers the metrics.
+func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
+	m := &Metrics{
+		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "sandbox_function_calls_total",
+			Help: "Calls of published functions by outcome: ok, or the code of the error.",
+		}, []string{"outcome"}),
+		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "sandbox_function_call_duration_seconds",
+			Help:    "Time from a call's arrival to its answer, queueing and boot included.",
+			Buckets: prometheus.ExponentialBuckets(0.002, 2, 16),
+		}),
+		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "sandbox_function_calls_in_flight",
+			Help: "Calls of published functions that have arrived and are not answered yet.",
+		}),
+	}
+	for _, c := range []prometheus.Collector{m.calls, m.duration, m.inFlight} {
+		if err := registerer.Register(c); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+// begin counts a call that arrived; the returned function counts its end. A nil
+// Metrics counts nothing.
+func (m *Metrics) begin() (end func(error)) {
+	if m == nil {
+		return func(error) {}
+	}
+	start := time.Now()
+	m.inFlight.Inc()
+	return func(err error) {
+		m.inFlight.Dec()
+		m.duration.Observe(time.Since(start).Seconds())
+		outcome := outcomeOK
+		if err != nil {
+			outcome = string(asCallError(err).Code)
+		}
+		m.calls.WithLabelValues(outcome).Inc()
+	}
+}
