@@ -1,0 +1,101 @@
+// Package environment resolves the environment variables of a guest.
+package environment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	sandboxv1alpha1 "github.com/sandbox-operator/sandbox-operator/api/v1alpha1"
+)
+
+// NotFoundError says that an object or key which a spec refers to is absent.
+type NotFoundError struct {
+	// Kind is Secret or ConfigMap.
+	Kind, Name, Key string
+}
+
+func (e *NotFoundError) Error() string {
+	if e.Key == "" {
+		return fmt.Sprintf("%s %q does not exist", e.Kind, e.Name)
+	}
+	return fmt.Sprintf("%s %q has no key %q", e.Kind, e.Name, e.Key)
+}
+
+// IsNotFound reports whether err says that a reference leads nowhere.
+func IsNotFound(err error) bool {
+	var target *NotFoundError
+	return errors.As(err, &target)
+}
+
+// Resolve returns the variables with their values. The reader should be
+// uncached: Secrets and ConfigMaps of users are in no informer.
+func Resolve(ctx context.Context, reader client.Reader, namespace string, vars []sandboxv1alpha1.EnvVar) (map[string]string, error) {
+	env := make(map[string]string, len(vars))
+	for _, v := range vars {
+		value, err := resolveOne(ctx, reader, namespace, v)
+		if err != nil {
+			return nil, fmt.Errorf("env %s: %w", v.Name, err)
+		}
+		env[v.Name] = value
+	}
+	return env, nil
+}
+
+func resolveOne(ctx context.Context, reader client.Reader, namespace string, v sandboxv1alpha1.EnvVar) (string, error) {
+	switch {
+	case v.ValueFrom == nil:
+		return valueOrEmpty(v.Value), nil
+	case v.ValueFrom.SecretKeyRef != nil:
+		return secretKey(ctx, reader, namespace, v.ValueFrom.SecretKeyRef)
+	default:
+		return ConfigMapKey(ctx, reader, namespace, v.ValueFrom.ConfigMapKeyRef)
+	}
+}
+
+func valueOrEmpty(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+func secretKey(ctx context.Context, reader client.Reader, namespace string, ref *sandboxv1alpha1.KeyReference) (string, error) {
+	var secret corev1.Secret
+	err := reader.Get(ctx, types.NamespacedName{Namespace: namespace, Name: ref.Name}, &secret)
+	if apierrors.IsNotFound(err) {
+		return "", &NotFoundError{Kind: "Secret", Name: ref.Name}
+	}
+	if err != nil {
+		return "", err
+	}
+	value, ok := secret.Data[ref.Key]
+	if !ok {
+		return "", &NotFoundError{Kind: "Secret", Name: ref.Name, Key: ref.Key}
+	}
+	return string(value), nil
+}
+
+// ConfigMapKey reads one key of a ConfigMap, from data or binaryData.
+func ConfigMapKey(ctx context.Context, reader client.Reader, namespace string, ref *sandboxv1alpha1.KeyReference) (string, error) {
+	var configMap corev1.ConfigMap
+	err := reader.Get(ctx, types.NamespacedName{Namespace: namespace, Name: ref.Name}, &configMap)
+	if apierrors.IsNotFound(err) {
+		return "", &NotFoundError{Kind: "ConfigMap", Name: ref.Name}
+	}
+	if err != nil {
+		return "", err
+	}
+	if value, ok := configMap.Data[ref.Key]; ok {
+		return value, nil
+	}
+	if value, ok := configMap.BinaryData[ref.Key]; ok {
+		return string(value), nil
+	}
+	return "", &NotFoundError{Kind: "ConfigMap", Name: ref.Name, Key: ref.Key}
+}

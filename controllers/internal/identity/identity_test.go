@@ -1,0 +1,77 @@
+package identity_test
+
+import (
+	"strings"
+	"testing"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/sandbox-operator/sandbox-operator/bus"
+	"github.com/sandbox-operator/sandbox-operator/controllers/internal/identity"
+	"github.com/sandbox-operator/sandbox-operator/controllers/internal/testenv"
+)
+
+var environment *testenv.Environment
+
+func TestIdentity(t *testing.T) {
+	RegisterFailHandler(Fail)
+	RunSpecs(t, "Identity")
+}
+
+var _ = BeforeSuite(func() {
+	var err error
+	environment, err = testenv.Start(testenv.Options{})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() { Expect(environment.Stop()).To(Succeed()) })
+})
+
+var _ = Describe("Store", func() {
+	var namespace string
+	var store *identity.Store
+
+	BeforeEach(func(ctx SpecContext) {
+		var err error
+		namespace, err = environment.NewNamespace(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		store = identity.NewStore(environment.Client, namespace)
+	})
+
+	It("names the installation once, for every process", func(ctx SpecContext) {
+		id, err := store.OperatorID(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(id).NotTo(BeEmpty())
+		Expect(identity.NewStore(environment.Client, namespace).OperatorID(ctx)).To(Equal(id))
+	})
+
+	It("tells installations apart", func(ctx SpecContext) {
+		id, err := store.OperatorID(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		other, err := environment.NewNamespace(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(identity.NewStore(environment.Client, other).OperatorID(ctx)).NotTo(Equal(id))
+	})
+
+	It("keeps the bus session in one Secret and nowhere else", func(ctx SpecContext) {
+		Expect(store.Session(ctx)).To(Equal(bus.ReattachPair{}))
+		for _, pair := range []bus.ReattachPair{{WorkerID: "w-1", Token: "t-1"}, {WorkerID: "w-2", Token: "t-2"}} {
+			Expect(store.SaveSession(ctx, pair)).To(Succeed())
+			Expect(identity.NewStore(environment.Client, namespace).Session(ctx)).To(Equal(pair))
+		}
+		var secret corev1.Secret
+		Expect(environment.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: identity.SecretName}, &secret)).To(Succeed())
+		Expect(secret.Labels).To(BeEmpty())
+		Expect(secret.Annotations).To(BeEmpty())
+	})
+
+	It("says what it could not read, without the token", func(ctx SpecContext) {
+		lost := identity.NewStore(environment.Client, "no-such-namespace")
+		_, err := lost.OperatorID(ctx)
+		Expect(err).To(MatchError(ContainSubstring("ConfigMap no-such-namespace/" + identity.ConfigMapName)))
+		err = lost.SaveSession(ctx, bus.ReattachPair{WorkerID: "w", Token: "very-secret"})
+		Expect(err).To(MatchError(ContainSubstring("Secret no-such-namespace/" + identity.SecretName)))
+		Expect(strings.Contains(err.Error(), "very-secret")).To(BeFalse())
+	})
+})

@@ -1,0 +1,204 @@
+// Package controllers assembles the parts of the operator that act on the
+// leader: the reconcilers, the sweep, the watcher of the fleet, the bus client
+// and the shim.
+package controllers
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/sandbox-operator/sandbox-operator/bus"
+	"github.com/sandbox-operator/sandbox-operator/bus/publish"
+	"github.com/sandbox-operator/sandbox-operator/bus/shim"
+	"github.com/sandbox-operator/sandbox-operator/controllers/internal/identity"
+	"github.com/sandbox-operator/sandbox-operator/controllers/internal/index"
+	"github.com/sandbox-operator/sandbox-operator/controllers/orphans"
+	"github.com/sandbox-operator/sandbox-operator/controllers/sandboxfunction"
+	"github.com/sandbox-operator/sandbox-operator/controllers/sandboxrun"
+	"github.com/sandbox-operator/sandbox-operator/controllers/sandboxruntime"
+	"github.com/sandbox-operator/sandbox-operator/guest"
+	"github.com/sandbox-operator/sandbox-operator/guest/runner"
+	"github.com/sandbox-operator/sandbox-operator/sandbox"
+	"github.com/sandbox-operator/sandbox-operator/sandbox/fleet"
+	"github.com/sandbox-operator/sandbox-operator/sandbox/iii"
+)
+
+// Options configures an Operator. All fields are required unless they say
+// otherwise.
+type Options struct {
+	// BusURL is the iii engine, GuestBusURL the listener that guests are given.
+	BusURL, GuestBusURL string
+	// WorkerName is this worker's name on the bus.
+	WorkerName string
+	// RunsNamespace is where the objects of bus callers live.
+	RunsNamespace string
+	// OperatorNamespace is where the operator's identity and bus session live.
+	OperatorNamespace string
+	// DefaultTimeout and MaxTimeout bound calls and runs.
+	DefaultTimeout, MaxTimeout time.Duration
+	// IdleTimeout is the idle time of runtimes that name none.
+	IdleTimeout time.Duration
+	// Provider is the back end; nil stands for the daemon on the bus.
+	Provider sandbox.Provider
+	// Metrics takes the metrics of the call path; nil stands for the registry of the
+	// manager's metrics endpoint.
+	Metrics prometheus.Registerer
+}
+
+// Operator is everything that acts once this process is the leader.
+type Operator struct {
+	bus       *bus.Client
+	store     *identity.Store
+	fleet     *fleet.Watcher
+	runtimes  *sandboxruntime.Reconciler
+	functions *sandboxfunction.Reconciler
+	runs      *sandboxrun.Reconciler
+	sweeper   *orphans.Sweeper
+	shim      *shim.Shim
+}
+
+// New builds the parts and ties them together. It reads the operator's
+// identity, and so needs the API server, but not yet the bus.
+func New(ctx context.Context, mgr ctrl.Manager, o Options) (*Operator, error) {
+	program, err := guest.Program()
+	if err != nil {
+		return nil, err
+	}
+	direct, err := client.New(mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme()})
+	if err != nil {
+		return nil, err
+	}
+	store := identity.NewStore(direct, o.OperatorNamespace)
+	operatorID, err := store.OperatorID(ctx)
+	if err != nil {
+		return nil, err
+	}
+	busClient, err := bus.New(bus.Options{
+		URL: o.BusURL, Name: o.WorkerName, RetryNameConflict: true,
+		Description: "Runs code in sandboxes and publishes functions that live in them.",
+		Logger:      logger("bus"),
+	})
+	if err != nil {
+		return nil, err
+	}
+	op := &Operator{bus: busClient, store: store}
+	return op, op.build(mgr, o, program, operatorID)
+}
+
+func (op *Operator) build(mgr ctrl.Manager, o Options, program guest.AgentProgram, operatorID string) error {
+	clk := clock.RealClock{}
+	provider := o.Provider
+	if provider == nil {
+		provider = iii.New(iii.Options{Client: op.bus})
+	}
+	run := runner.New(provider, program)
+	table := publish.NewTable(clk, publish.Hooks{})
+	registry := o.Metrics
+	if registry == nil {
+		registry = metrics.Registry
+	}
+	callMetrics, err := publish.NewMetrics(registry)
+	if err != nil {
+		return err
+	}
+	server := &publish.Server{
+		Table: table, Guest: run, WorkerName: o.WorkerName, Logger: logger("publish"), Metrics: callMetrics,
+	}
+	results := sandboxrun.NewResults(clk)
+	op.fleet = fleet.NewWatcher(provider, operatorID, fleet.DefaultInterval, nil)
+	op.runtimes = sandboxruntime.New(sandboxruntime.Options{
+		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Provider: provider, Runner: run, Fleet: op.fleet,
+		Table: table, Recorder: mgr.GetEventRecorder("sandboxruntime"), Clock: clk,
+		OperatorID: operatorID, GuestBusURL: o.GuestBusURL, IdleTimeout: o.IdleTimeout,
+	})
+	op.functions = sandboxfunction.New(sandboxfunction.Options{
+		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Runner: run, Table: table,
+		Publisher: publish.NewPublisher(op.bus, server, o.WorkerName),
+		Recorder:  mgr.GetEventRecorder("sandboxfunction"), Clock: clk,
+		WorkerName: o.WorkerName, DefaultTimeout: o.DefaultTimeout, Lost: op.runtimes.MarkLost,
+	})
+	op.runs = sandboxrun.New(sandboxrun.Options{
+		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Provider: provider, Runner: run, Fleet: op.fleet,
+		Table: table, Results: results, Recorder: mgr.GetEventRecorder("sandboxrun"), Clock: clk,
+		OperatorID: operatorID, GuestBusURL: o.GuestBusURL, WorkerName: o.WorkerName, DefaultTimeout: o.DefaultTimeout,
+	})
+	op.sweeper = &orphans.Sweeper{
+		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Provider: provider, Fleet: op.fleet, Clock: clk,
+	}
+	table.SetHooks(publish.Hooks{
+		Wake:  op.runtimes.WakeRuntime,
+		Lost:  op.runtimes.MarkLost,
+		Added: func(r publish.Runtime) { op.functions.WakeRuntime(context.Background(), r) },
+	})
+	op.shim, err = shim.New(shim.Options{
+		Bus: op.bus, Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Namespace: o.RunsNamespace,
+		WorkerName: o.WorkerName, DefaultTimeout: o.DefaultTimeout, MaxTimeout: o.MaxTimeout,
+		IdleTimeout: o.IdleTimeout, Results: results, Clock: clk, Logger: logger("shim"),
+	})
+	return err
+}
+
+// Register hands the parts to the manager, which starts them once this process
+// is the leader.
+func (op *Operator) Register(ctx context.Context, mgr ctrl.Manager) error {
+	if err := index.Register(ctx, mgr.GetFieldIndexer()); err != nil {
+		return err
+	}
+	op.bus.Subscribe(func(e bus.Event) { op.onBusEvent(ctx, e) })
+	op.fleet.Subscribe(func(change fleet.Change) {
+		op.runtimes.HandleFleet(ctx, change)
+		op.runs.HandleFleet(ctx, change)
+	})
+	return errors.Join(
+		op.shim.Register(),
+		op.runtimes.SetupWithManager(mgr),
+		op.functions.SetupWithManager(mgr),
+		op.runs.SetupWithManager(mgr),
+		mgr.Add(op.sweeper),
+		mgr.Add(manager.RunnableFunc(op.fleet.Run)),
+		mgr.Add(manager.RunnableFunc(op.runBus)),
+	)
+}
+
+// runBus connects with the pair that the last leader stored, so that the engine
+// ends that leader's connection instead of refusing ours.
+func (op *Operator) runBus(ctx context.Context) error {
+	pair, err := op.store.Session(ctx)
+	if err != nil {
+		return err
+	}
+	op.bus.SetReattach(pair)
+	return op.bus.Run(ctx)
+}
+
+func (op *Operator) onBusEvent(ctx context.Context, e bus.Event) {
+	log := ctrl.Log.WithName("bus")
+	switch e.Kind {
+	case bus.Connected:
+		log.Info("Connected to the iii engine")
+		op.fleet.Poke()
+		if err := op.store.SaveSession(ctx, op.bus.Reattach()); err != nil && ctx.Err() == nil {
+			log.Error(err, "Storing the bus session; the next leader has to wait for this connection to end")
+		}
+	case bus.Disconnected:
+		log.Info("Disconnected from the iii engine")
+		op.fleet.Poke()
+	case bus.WorkerRejected:
+		log.Error(e.Err, "The engine refused this worker; it is tried again")
+	}
+	op.functions.HandleBusEvent(ctx, e)
+}
+
+func logger(name string) *slog.Logger {
+	return slog.New(logr.ToSlogHandler(ctrl.Log.WithName(name)))
+}

@@ -1,0 +1,154 @@
+package sandboxfunction
+
+import (
+	"maps"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	sandboxv1alpha1 "github.com/sandbox-operator/sandbox-operator/api/v1alpha1"
+	"github.com/sandbox-operator/sandbox-operator/bus/publish"
+	"github.com/sandbox-operator/sandbox-operator/guest/wire"
+	"github.com/sandbox-operator/sandbox-operator/sandbox"
+)
+
+// functionMemory is what this process knows of one function beyond its status.
+type functionMemory struct {
+	key types.NamespacedName
+	// functionID is set while the function is, or may be, registered.
+	functionID string
+	// confirmed is what the engine last said.
+	confirmed *confirmation
+	// triggerIDs are the bindings that this process made.
+	triggerIDs map[string]bool
+	// failed is a source that cannot be planted, and why.
+	failed *plantFailure
+	// checked is the source and handler that a sandbox proved good.
+	checked check
+	// plants are those under way, with the keys of their operations.
+	plants map[planting]string
+	// plantAfter is when the next plant may start, after one that failed for no
+	// fault of the source.
+	plantAfter time.Time
+	// written is the resource version of our last write.
+	written string
+	// announced is the last event.
+	announced announcement
+}
+
+// announcement is what an event says.
+type announcement struct{ reason, message string }
+
+// check is what a plant proves: that a source loads and has a handler.
+type check struct{ digest, handler string }
+
+// planting is one plant. It names the sandbox and not just its place, which
+// another may have taken when the plant ends.
+type planting struct {
+	check
+	runtime  publish.Runtime
+	instance string
+	id       sandbox.ID
+}
+
+type plantFailure struct {
+	check
+	failure *wire.Failure
+}
+
+// memory holds the functions of this process.
+type memory struct {
+	mu        sync.Mutex
+	functions map[types.UID]*functionMemory
+	// holders are the functions that use a function id now, so that a new holder
+	// begins only after the former one has let go.
+	holders map[string]types.UID
+	// refusals hold what providers said of triggers they refused, by trigger id.
+	refusals map[string]string
+}
+
+func newMemory() *memory {
+	return &memory{
+		functions: map[types.UID]*functionMemory{}, holders: map[string]types.UID{}, refusals: map[string]string{},
+	}
+}
+
+func (m *memory) refuse(triggerID, reason string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.refusals[triggerID] = reason
+}
+
+func (m *memory) refusal(triggerID string) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.refusals[triggerID]
+}
+
+func (m *memory) forgetRefusal(triggerID string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.refusals, triggerID)
+}
+
+// get returns the memory of a function and makes it if need be. Only the
+// reconciliation of that function uses what it points to, and there is one at a
+// time.
+func (m *memory) get(obj *sandboxv1alpha1.SandboxFunction) *functionMemory {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known, ok := m.functions[obj.UID]
+	if !ok {
+		known = &functionMemory{
+			key: client.ObjectKeyFromObject(obj), triggerIDs: map[string]bool{}, plants: map[planting]string{},
+			announced: announcedBefore(obj),
+		}
+		m.functions[obj.UID] = known
+	}
+	return known
+}
+
+func (m *memory) has(uid types.UID) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, ok := m.functions[uid]
+	return ok
+}
+
+func (m *memory) forget(uid types.UID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.functions, uid)
+}
+
+// take makes a function the holder of its id, unless another still is.
+func (m *memory) take(functionID string, uid types.UID) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if holder, taken := m.holders[functionID]; taken {
+		return holder == uid
+	}
+	m.holders[functionID] = uid
+	return true
+}
+
+func (m *memory) letGo(uid types.UID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	maps.DeleteFunc(m.holders, func(_ string, holder types.UID) bool { return holder == uid })
+}
+
+// others returns what is known of functions that had this name before.
+func (m *memory) others(key types.NamespacedName, present types.UID) map[types.UID]*functionMemory {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	others := map[types.UID]*functionMemory{}
+	for uid, known := range m.functions {
+		if known.key == key && uid != present {
+			others[uid] = known
+		}
+	}
+	return others
+}

@@ -1,0 +1,180 @@
+package sandboxfunction
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	sandboxv1alpha1 "github.com/sandbox-operator/sandbox-operator/api/v1alpha1"
+	"github.com/sandbox-operator/sandbox-operator/bus/publish"
+	"github.com/sandbox-operator/sandbox-operator/controllers/internal/conditions"
+	"github.com/sandbox-operator/sandbox-operator/guest/wire"
+	"github.com/sandbox-operator/sandbox-operator/sandbox"
+)
+
+const (
+	plantTimeout = 60 * time.Second
+	// busyRetry is how long planting waits for the place that is kept for upkeep.
+	busyRetry = 100 * time.Millisecond
+)
+
+// plant puts the source into every sandbox of the runtime. The binding switches
+// to a new source only once one sandbox has it; what was bound goes on until
+// then, and goes on for good if the new source does not load.
+func (r *Reconciler) plant(_ context.Context, sc *scope) (bool, error) {
+	want := check{digest: sc.digest, handler: sc.obj.Spec.HandlerName()}
+	r.collectPlants(sc, want)
+	if f := sc.known.failed; f != nil && f.check == want {
+		return sc.conclude(conditions.Stalled, sandboxv1alpha1.SandboxFunctionSourceInvalidReason, sourceMessage(f.failure))
+	}
+	instances := r.Table.Instances(sc.runtime)
+	missing := r.Table.Unplanted(sc.runtime, sc.digest)
+	if sc.known.checked != want {
+		// The source may be there for another handler, which says nothing of this.
+		missing = instances
+	}
+	r.startPlants(sc, missing, want)
+	if len(instances) > len(missing) || (len(instances) == 0 && isVerified(sc, want)) {
+		sc.runtimeReady = true
+		return false, nil
+	}
+	if len(missing) == 0 {
+		r.Table.Want(sc.runtime)
+		return sc.conclude(conditions.Progressing, sandboxv1alpha1.SandboxFunctionRuntimeNotReadyReason,
+			fmt.Sprintf("SandboxRuntime %s boots a sandbox", sc.runtime.Name))
+	}
+	return sc.conclude(conditions.Progressing, sandboxv1alpha1.SandboxFunctionPlantingReason,
+		"the source is being put in place and checked")
+}
+
+// isVerified says that this very source and handler were proved good before, by
+// this process or, as the status tells, by a former one. An idle or rebooting
+// runtime need not prove them again.
+func isVerified(sc *scope, want check) bool {
+	if sc.known.checked == want {
+		return true
+	}
+	status := &sc.obj.Status
+	ready := conditions.Find(sc.obj, sandboxv1alpha1.ReadyCondition)
+	return status.SourceDigest == want.digest && status.ObservedGeneration == sc.obj.Generation &&
+		ready != nil && ready.Reason != sandboxv1alpha1.SandboxFunctionSourceInvalidReason
+}
+
+func (r *Reconciler) startPlants(sc *scope, missing []publish.Instance, want check) {
+	if wait := sc.known.plantAfter.Sub(r.Clock.Now()); len(missing) > 0 && wait > 0 {
+		sc.requeueIn(wait)
+		return
+	}
+	for _, instance := range missing {
+		r.startPlant(sc, instance, want)
+	}
+}
+
+func (r *Reconciler) startPlant(sc *scope, instance publish.Instance, want check) {
+	p := planting{check: want, runtime: sc.runtime, instance: instance.Name, id: instance.ID}
+	if _, runs := sc.known.plants[p]; runs {
+		return
+	}
+	request := wire.PlantRequest{
+		Language: sc.language, SourceDigest: want.digest, Source: sc.source, Handler: want.handler,
+	}
+	operation, key, uid := "plant/"+uuid.NewString(), sc.key, sc.obj.UID
+	started := r.plants.Start(operation, func(ctx context.Context) (struct{}, error) {
+		ctx, cancel := context.WithTimeout(ctx, plantTimeout)
+		defer cancel()
+		err := r.plantWhenFree(ctx, instance.ID, request)
+		if err == nil {
+			r.Table.MarkPlanted(p.runtime, instance, want.digest)
+		}
+		return struct{}{}, err
+	}, func() {
+		if !r.memory.has(uid) {
+			r.plants.Take(operation)
+			return
+		}
+		r.waker.Wake(key)
+	})
+	if started {
+		sc.known.plants[p] = operation
+	}
+}
+
+// plantWhenFree repeats while all places of the sandbox are taken.
+func (r *Reconciler) plantWhenFree(ctx context.Context, id sandbox.ID, request wire.PlantRequest) error {
+	for {
+		err := r.Runner.Plant(ctx, id, request)
+		if !sandbox.IsBusy(err) {
+			return err
+		}
+		select {
+		case <-r.Clock.After(busyRetry):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// collectPlants takes over what finished plants brought. One of a source that is
+// no longer wanted proves nothing about the one that is.
+func (r *Reconciler) collectPlants(sc *scope, want check) {
+	for p, operation := range sc.known.plants {
+		done, ok := r.plants.Take(operation)
+		if !ok {
+			continue
+		}
+		delete(sc.known.plants, p)
+		r.collectPlant(sc, p, want, done.Err)
+	}
+}
+
+func (r *Reconciler) collectPlant(sc *scope, p planting, want check, err error) {
+	var failure *wire.Failure
+	switch {
+	case err == nil:
+		if p.check == want {
+			sc.known.checked = want
+		}
+	case errors.As(err, &failure) && blamesSource(failure.Kind):
+		if p.check == want {
+			sc.known.failed = &plantFailure{check: want, failure: failure}
+		}
+	case sandbox.IsNotFound(err), sandbox.IsDead(err):
+		r.lose(p)
+	default:
+		sc.known.plantAfter = r.Clock.Now().Add(plantRetry)
+	}
+}
+
+// lose takes a sandbox out of service that a plant found gone, unless another has
+// taken its place already.
+func (r *Reconciler) lose(p planting) {
+	for _, i := range r.Table.Instances(p.runtime) {
+		if i.Name == p.instance && i.ID == p.id {
+			r.Table.RemoveInstance(p.runtime, i.Name)
+			r.Lost(p.runtime, i)
+		}
+	}
+}
+
+// plantRetry is the wait after a plant that failed for no fault of the source.
+const plantRetry = 2 * time.Second
+
+func blamesSource(kind wire.FailureKind) bool {
+	switch kind {
+	case wire.LoadFailed, wire.HandlerMissing, wire.TimedOut, wire.NoResult, wire.Thrown:
+		return true
+	default:
+		return false
+	}
+}
+
+// sourceMessage says what is wrong with a source, and where.
+func sourceMessage(f *wire.Failure) string {
+	if f.Line > 0 {
+		return fmt.Sprintf("spec.source: line %d: %s", f.Line, f.Error())
+	}
+	return "spec.source: " + f.Error()
+}

@@ -1,0 +1,260 @@
+package sandboxfunction_test
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/sandbox-operator/sandbox-operator/api/v1alpha1"
+	"github.com/sandbox-operator/sandbox-operator/controllers/internal/conditions"
+	"github.com/sandbox-operator/sandbox-operator/controllers/internal/index"
+	"github.com/sandbox-operator/sandbox-operator/controllers/operatortest"
+	"github.com/sandbox-operator/sandbox-operator/guest"
+)
+
+var _ = Describe("A function on the bus", func() {
+	BeforeEach(func(ctx SpecContext) { startStack(ctx, operatortest.Options{}) })
+
+	It("answers once it is Ready, and says what answers", func(ctx SpecContext) {
+		fn := function("price", "shop::price", "handler v1")
+		fn.Spec.Description = "Tells the price."
+		create(ctx, fn)
+		eventually(ctx, fn, ready)
+
+		Expect(call(ctx, "shop::price")).To(Equal("handler v1"))
+		info, err := caller.FunctionInfo(ctx, "shop::price", "default")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(info.Description).To(Equal("Tells the price."))
+		Expect(info.WorkerName).To(Equal("sandbox-code-runner"))
+
+		Expect(fn.Status.SourceDigest).To(Equal(guest.SourceDigest([]byte("handler v1"))))
+		Expect(fn.Status.RuntimeName).To(Equal(index.RuntimeName(fn)))
+		for _, kind := range []string{
+			v1alpha1.SandboxFunctionRuntimeReadyCondition, v1alpha1.SandboxFunctionPublishedCondition,
+		} {
+			Expect(conditions.IsTrue(fn, kind)).To(BeTrue(), kind)
+		}
+		Expect(conditions.Find(fn, v1alpha1.SandboxFunctionTriggersBoundCondition)).To(BeNil())
+	})
+
+	It("writes nothing once it is settled", func(ctx SpecContext) {
+		fn := function("price", "shop::price", "handler v1")
+		create(ctx, fn)
+		eventually(ctx, fn, ready)
+		request := func(value string) string {
+			change(ctx, fn, func() { fn.Annotations = map[string]string{v1alpha1.ReconcileRequestAnnotation: value} })
+			return fn.ResourceVersion
+		}
+		before, err := operatortest.Reconciles("sandboxfunction")
+		Expect(err).NotTo(HaveOccurred())
+		for _, value := range []string{"first", "second"} {
+			version := request(value)
+			Eventually(operatortest.Reconciles).WithArguments("sandboxfunction").Should(BeNumerically(">", before))
+			before, err = operatortest.Reconciles("sandboxfunction")
+			Expect(err).NotTo(HaveOccurred())
+			Consistently(func() string { read(ctx, fn); return fn.ResourceVersion }).
+				WithTimeout(300 * time.Millisecond).Should(Equal(version))
+		}
+	})
+
+	It("records that it became Ready, once", func(ctx SpecContext) {
+		fn := function("price", "shop::price", "handler v1")
+		create(ctx, fn)
+		eventually(ctx, fn, ready)
+		events := func() []string {
+			var list eventsv1.EventList
+			Expect(stack.Client.List(ctx, &list, client.InNamespace(stack.Namespace))).To(Succeed())
+			var notes []string
+			for _, e := range list.Items {
+				if e.Regarding.Kind == "SandboxFunction" {
+					notes = append(notes, e.Type+" "+e.Reason+": "+e.Note)
+				}
+			}
+			return notes
+		}
+		Eventually(events).Should(HaveLen(1))
+		Expect(events()[0]).To(Equal("Normal Ready: the function answers on the bus"))
+		change(ctx, fn, func() { fn.Spec.Description = "new" })
+		eventually(ctx, fn, ready)
+		change(ctx, fn, func() { fn.Spec.Source.Inline = ptr.To("BROKEN") })
+		eventually(ctx, fn, stalled(v1alpha1.SandboxFunctionSourceInvalidReason))
+		Eventually(events).Should(ContainElement(HavePrefix("Warning SourceInvalid: spec.source: line 1")))
+	})
+
+	It("switches to an edited source without a failed call", func(ctx SpecContext) {
+		fn := function("price", "shop::price", "handler v1")
+		create(ctx, fn)
+		eventually(ctx, fn, ready)
+		var calls, olds atomic.Int64
+		stop, finished := make(chan struct{}), make(chan error, 1)
+		go func() { finished <- callUntil(ctx, stop, "shop::price", "handler v1", &calls, &olds) }()
+		Eventually(calls.Load).Should(BeNumerically(">", 20))
+
+		change(ctx, fn, func() { fn.Spec.Source.Inline = ptr.To("handler v2") })
+		eventually(ctx, fn, ready)
+		Expect(call(ctx, "shop::price")).To(Equal("handler v2"))
+		seen := olds.Load()
+		after := calls.Load()
+		Eventually(calls.Load).Should(BeNumerically(">", after+20))
+		close(stop)
+		Expect(<-finished).To(Succeed())
+		Expect(olds.Load()-seen).To(BeNumerically("<=", 1), "the former source answered after the switch")
+	})
+
+	It("removes a replaced source from the sandbox after the last call may have ended", func(ctx SpecContext) {
+		fn := function("price", "shop::price", "handler v1")
+		fn.Spec.TimeoutMilliseconds = ptr.To[int32](200)
+		create(ctx, fn)
+		eventually(ctx, fn, ready)
+		change(ctx, fn, func() { fn.Spec.Source.Inline = ptr.To("handler v2") })
+		eventually(ctx, fn, ready)
+		Eventually(planted).WithArguments(ctx).Should(ConsistOf("handler v2"))
+		Expect(call(ctx, "shop::price")).To(Equal("handler v2"))
+	})
+
+	It("goes before its object goes", func(ctx SpecContext) {
+		fn := function("price", "shop::price", "handler v1")
+		create(ctx, fn)
+		eventually(ctx, fn, ready)
+		Expect(stack.Client.Delete(ctx, fn)).To(Succeed())
+		Eventually(func(g Gomega) {
+			// Asked in this order: the object may go between the two questions.
+			err := stack.Client.Get(ctx, client.ObjectKeyFromObject(fn), fn)
+			there, busErr := onBus(ctx, "shop::price")
+			g.Expect(busErr).NotTo(HaveOccurred())
+			if apierrors.IsNotFound(err) {
+				Expect(there).To(BeFalse(), "the object went first")
+			}
+			g.Expect(apierrors.IsNotFound(err)).To(BeTrue())
+		}).Should(Succeed())
+	})
+
+	It("goes too when somebody removes the finalizer by force", func(ctx SpecContext) {
+		fn := function("price", "shop::price", "handler v1")
+		create(ctx, fn)
+		eventually(ctx, fn, ready)
+		base := fn.DeepCopy()
+		fn.Finalizers = nil
+		fn.Annotations = map[string]string{"forced": "yes"}
+		// The operator may put the finalizer back in between; either way it cleans up.
+		Expect(stack.Client.Patch(ctx, fn, client.MergeFrom(base))).To(Succeed())
+		Expect(stack.Client.Delete(ctx, fn)).To(Succeed())
+		Eventually(func(g Gomega) {
+			there, err := onBus(ctx, "shop::price")
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(there).To(BeFalse())
+			err = stack.Client.Get(ctx, client.ObjectKeyFromObject(fn), fn)
+			g.Expect(apierrors.IsNotFound(err)).To(BeTrue())
+		}).Should(Succeed())
+		again := function("again", "shop::price", "handler v2")
+		create(ctx, again)
+		eventually(ctx, again, ready)
+		Expect(call(ctx, "shop::price")).To(Equal("handler v2"))
+	})
+
+	It("leaves the bus while it is suspended and comes back", func(ctx SpecContext) {
+		fn := function("price", "shop::price", "handler v1")
+		create(ctx, fn)
+		eventually(ctx, fn, ready)
+		for range 2 {
+			change(ctx, fn, func() { fn.Spec.Suspend = true })
+			eventually(ctx, fn, state{Ready: metav1.ConditionTrue, Reason: v1alpha1.SuspendedReason, Settled: true, Current: true})
+			Expect(conditions.IsTrue(fn, v1alpha1.SandboxFunctionPublishedCondition)).To(BeFalse())
+			Eventually(onBus).WithArguments(ctx, "shop::price").Should(BeFalse())
+			change(ctx, fn, func() { fn.Spec.Suspend = false })
+			eventually(ctx, fn, ready)
+			Expect(call(ctx, "shop::price")).To(Equal("handler v1"))
+		}
+	})
+
+	It("stays away when it is suspended while it is being published", func(ctx SpecContext) {
+		for round := range 5 {
+			fn := function("quick", "shop::quick", "handler "+string(rune('a'+round)))
+			create(ctx, fn)
+			Eventually(func() string { read(ctx, fn); return fn.Status.SourceDigest }).ShouldNot(BeEmpty())
+			change(ctx, fn, func() { fn.Spec.Suspend = true })
+			eventually(ctx, fn, state{Ready: metav1.ConditionTrue, Reason: v1alpha1.SuspendedReason, Settled: true, Current: true})
+			Eventually(onBus).WithArguments(ctx, "shop::quick").Should(BeFalse())
+			change(ctx, fn, func() { fn.Spec.Suspend = false })
+			eventually(ctx, fn, ready)
+			Expect(call(ctx, "shop::quick")).To(HavePrefix("handler"))
+			Expect(stack.Client.Delete(ctx, fn)).To(Succeed())
+			Eventually(func() bool {
+				return apierrors.IsNotFound(stack.Client.Get(ctx, client.ObjectKeyFromObject(fn), fn))
+			}).Should(BeTrue())
+			Expect(onBus(ctx, "shop::quick")).To(BeFalse())
+		}
+	})
+
+	It("waits for a bus that went, and is published anew on an engine that knows nothing", func(ctx SpecContext) {
+		fn := function("price", "shop::price", "handler v1")
+		create(ctx, fn)
+		eventually(ctx, fn, ready)
+		generation := fn.Generation
+		Expect(stack.StopEngine()).To(Succeed())
+		eventually(ctx, fn, state{Ready: metav1.ConditionFalse, Reason: v1alpha1.BusUnavailableReason, Busy: true, Current: true})
+		Expect(conditions.IsTrue(fn, v1alpha1.SandboxFunctionPublishedCondition)).To(BeFalse())
+
+		Expect(stack.StartEngine(ctx)).To(Succeed())
+		eventually(ctx, fn, ready)
+		Expect(fn.Generation).To(Equal(generation))
+		Expect(caller.WaitConnected(ctx)).To(Succeed())
+		Expect(call(ctx, "shop::price")).To(Equal("handler v1"))
+	})
+
+	It("is adopted by the next process, with its sandbox", func(ctx SpecContext) {
+		fn := function("price", "shop::price", "handler v1")
+		create(ctx, fn)
+		eventually(ctx, fn, ready)
+		before, err := stack.Provider.List(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(stack.StopOperator()).To(Succeed())
+		Eventually(onBus).WithArguments(ctx, "shop::price").Should(BeFalse())
+		Expect(stack.StartOperator(ctx)).To(Succeed())
+		Eventually(call).WithArguments(ctx, "shop::price").Should(Equal("handler v1"))
+		eventually(ctx, fn, ready)
+		after, err := stack.Provider.List(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(after).To(HaveLen(1))
+		Expect(after[0].ID).To(Equal(before[0].ID))
+	})
+})
+
+// callUntil calls until it is stopped. It fails with the first call that does.
+func callUntil(ctx SpecContext, stop <-chan struct{}, id, old string, calls, olds *atomic.Int64) error {
+	for {
+		select {
+		case <-stop:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		default:
+		}
+		answer, err := call(ctx, id)
+		if err != nil {
+			return err
+		}
+		if answer == old {
+			olds.Add(1)
+		}
+		calls.Add(1)
+	}
+}
+
+// planted lists the sources in all sandboxes.
+func planted(ctx SpecContext) ([]string, error) {
+	sandboxes, err := stack.Provider.List(ctx)
+	var sources []string
+	for _, s := range sandboxes {
+		sources = append(sources, stack.Guest.Planted(s.ID)...)
+	}
+	return sources, err
+}

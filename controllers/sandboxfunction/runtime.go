@@ -1,0 +1,106 @@
+package sandboxfunction
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	sandboxv1alpha1 "github.com/sandbox-operator/sandbox-operator/api/v1alpha1"
+	"github.com/sandbox-operator/sandbox-operator/bus/publish"
+	"github.com/sandbox-operator/sandbox-operator/controllers/internal/conditions"
+	"github.com/sandbox-operator/sandbox-operator/controllers/internal/index"
+	"github.com/sandbox-operator/sandbox-operator/guest/wire"
+)
+
+// ensureRuntime finds the function's runtime, makes it if it is an implicit one,
+// and leaves the bus if the runtime cannot serve.
+func (r *Reconciler) ensureRuntime(ctx context.Context, sc *scope) (bool, error) {
+	name := index.RuntimeName(sc.obj)
+	var runtime sandboxv1alpha1.SandboxRuntime
+	err := r.Client.Get(ctx, types.NamespacedName{Namespace: sc.obj.Namespace, Name: name}, &runtime)
+	if apierrors.IsNotFound(err) {
+		return r.missingRuntime(ctx, sc, name)
+	}
+	if err != nil {
+		return false, err
+	}
+	sc.obj.Status.RuntimeName = name
+	sc.runtime = publish.Runtime{Namespace: runtime.Namespace, Name: runtime.Name, UID: string(runtime.UID)}
+	sc.language = guestLanguage(runtime.Spec.Language)
+	if sc.obj.Spec.RuntimeRef == nil && runtime.Labels[sandboxv1alpha1.ImplicitLabel] == "" {
+		return sc.conclude(conditions.Stalled, sandboxv1alpha1.InvalidSpecReason,
+			fmt.Sprintf("SandboxRuntime %s exists and is not a shared one; delete it or use spec.runtimeRef", name))
+	}
+	if reason, message := unservable(&runtime); reason != "" {
+		r.withdraw(sc.obj.UID, sc.known)
+		return sc.conclude(conditions.Waiting, reason, fmt.Sprintf("SandboxRuntime %s: %s", name, message))
+	}
+	return false, nil
+}
+
+// unservable says why a runtime takes no calls, now and in the next seconds. One
+// that is booting, or idle, does: callers wait for it.
+func unservable(runtime *sandboxv1alpha1.SandboxRuntime) (reason, message string) {
+	ready := conditions.Find(runtime, sandboxv1alpha1.ReadyCondition)
+	switch {
+	case !runtime.DeletionTimestamp.IsZero():
+		return sandboxv1alpha1.SandboxFunctionRuntimeNotReadyReason, "is being deleted"
+	case runtime.Spec.Suspend:
+		return sandboxv1alpha1.SandboxFunctionRuntimeNotReadyReason, "is suspended"
+	case runtime.Spec.Replicas != nil && *runtime.Spec.Replicas == 0:
+		return sandboxv1alpha1.SandboxFunctionRuntimeNotReadyReason, "is scaled to zero"
+	case ready != nil && ready.Reason == sandboxv1alpha1.DaemonUnavailableReason:
+		return sandboxv1alpha1.DaemonUnavailableReason, ready.Message
+	case conditions.IsTrue(runtime, sandboxv1alpha1.StalledCondition):
+		return sandboxv1alpha1.SandboxFunctionRuntimeNotReadyReason, ready.Message
+	default:
+		return "", ""
+	}
+}
+
+func (r *Reconciler) missingRuntime(ctx context.Context, sc *scope, name string) (bool, error) {
+	if sc.obj.Spec.RuntimeRef != nil {
+		r.withdraw(sc.obj.UID, sc.known)
+		return sc.conclude(conditions.Waiting, sandboxv1alpha1.ReferenceNotFoundReason,
+			fmt.Sprintf("spec.runtimeRef: SandboxRuntime %s does not exist", name))
+	}
+	err := r.Client.Create(ctx, implicitRuntime(sc.obj, name))
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return false, fmt.Errorf("creating SandboxRuntime %s: %w", name, err)
+	}
+	return sc.conclude(conditions.Progressing, sandboxv1alpha1.SandboxFunctionRuntimeNotReadyReason,
+		fmt.Sprintf("SandboxRuntime %s is being made", name))
+}
+
+// implicitRuntime is the runtime that the functions of one id prefix and
+// language share. For functions that came over the bus it has the network and
+// bus access that the original worker gave.
+func implicitRuntime(fn *sandboxv1alpha1.SandboxFunction, name string) *sandboxv1alpha1.SandboxRuntime {
+	prefix := index.Prefix(fn.Spec.FunctionID)
+	runtime := &sandboxv1alpha1.SandboxRuntime{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: fn.Namespace, Name: name,
+			Labels: map[string]string{
+				sandboxv1alpha1.ImplicitLabel:   "true",
+				sandboxv1alpha1.PrefixHashLabel: index.Hash(prefix),
+			},
+			Annotations: map[string]string{sandboxv1alpha1.FunctionIDAnnotation: prefix + "::"},
+		},
+		Spec: sandboxv1alpha1.SandboxRuntimeSpec{Language: fn.Spec.Language},
+	}
+	if fn.Labels[sandboxv1alpha1.OriginLabel] == sandboxv1alpha1.OriginBus {
+		runtime.Spec.Network = sandboxv1alpha1.AccessEnabled
+		runtime.Spec.BusAccess = sandboxv1alpha1.AccessEnabled
+	}
+	return runtime
+}
+
+func guestLanguage(l sandboxv1alpha1.Language) wire.Language {
+	if l == sandboxv1alpha1.LanguagePython {
+		return wire.Python
+	}
+	return wire.Node
+}

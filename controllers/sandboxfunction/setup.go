@@ -1,0 +1,132 @@
+package sandboxfunction
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	sandboxv1alpha1 "github.com/sandbox-operator/sandbox-operator/api/v1alpha1"
+	"github.com/sandbox-operator/sandbox-operator/bus"
+	"github.com/sandbox-operator/sandbox-operator/bus/publish"
+	"github.com/sandbox-operator/sandbox-operator/controllers/internal/index"
+)
+
+// SetupWithManager registers the reconciler. A function is looked at when its
+// spec or deletion changes, when its runtime or the ConfigMap of its source
+// changes, when another function of the same id changes, and when an operation,
+// the bus or a new sandbox wakes it.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	err := ctrl.NewControllerManagedBy(mgr).
+		Named("sandboxfunction").
+		For(&sandboxv1alpha1.SandboxFunction{}, builder.WithPredicates(predicate.Or(
+			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, deletionChanged(),
+			finalizersChanged(),
+		))).
+		Watches(&sandboxv1alpha1.SandboxFunction{}, handler.EnqueueRequestsFromMapFunc(r.rivals),
+			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&sandboxv1alpha1.SandboxRuntime{}, handler.EnqueueRequestsFromMapFunc(r.functionsOfRuntime)).
+		WatchesMetadata(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.functionsOfConfigMap)).
+		WatchesRawSource(r.waker).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
+		Complete(r)
+	if err != nil {
+		return err
+	}
+	return mgr.Add(closer{r})
+}
+
+func deletionChanged() predicate.Predicate {
+	return predicate.NewPredicateFuncs(func(obj client.Object) bool { return !obj.GetDeletionTimestamp().IsZero() })
+}
+
+// finalizersChanged brings the pass after the one that added the finalizer, which
+// moves no generation.
+func finalizersChanged() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		return !slices.Equal(e.ObjectOld.GetFinalizers(), e.ObjectNew.GetFinalizers())
+	}}
+}
+
+// rivals are the functions of the same id: one may take over when another goes.
+func (r *Reconciler) rivals(ctx context.Context, obj client.Object) []reconcile.Request {
+	id := obj.(*sandboxv1alpha1.SandboxFunction).Spec.FunctionID
+	return r.find(ctx, client.MatchingFields{index.FunctionByID: id})
+}
+
+func (r *Reconciler) functionsOfRuntime(ctx context.Context, obj client.Object) []reconcile.Request {
+	return r.find(ctx, client.InNamespace(obj.GetNamespace()), client.MatchingFields{index.FunctionByRuntime: obj.GetName()})
+}
+
+func (r *Reconciler) functionsOfConfigMap(ctx context.Context, obj client.Object) []reconcile.Request {
+	return r.find(ctx, client.InNamespace(obj.GetNamespace()), client.MatchingFields{index.FunctionByConfigMap: obj.GetName()})
+}
+
+func (r *Reconciler) find(ctx context.Context, opts ...client.ListOption) []reconcile.Request {
+	var list sandboxv1alpha1.SandboxFunctionList
+	if err := r.Client.List(ctx, &list, opts...); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Finding the functions that a change concerns")
+		return nil
+	}
+	requests := make([]reconcile.Request, 0, len(list.Items))
+	for i := range list.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+	}
+	return requests
+}
+
+// WakeRuntime looks at all functions of a runtime, which has a new sandbox.
+func (r *Reconciler) WakeRuntime(ctx context.Context, runtime publish.Runtime) {
+	r.wake(r.find(ctx, client.InNamespace(runtime.Namespace), client.MatchingFields{index.FunctionByRuntime: runtime.Name}))
+}
+
+// HandleBusEvent looks at the functions that an event of the bus concerns: all
+// of them after a connection came or went.
+func (r *Reconciler) HandleBusEvent(ctx context.Context, e bus.Event) {
+	switch e.Kind {
+	case bus.Connected, bus.Disconnected:
+		r.wake(r.find(ctx))
+	case bus.FunctionRejected:
+		r.wake(r.find(ctx, client.MatchingFields{index.FunctionByID: e.FunctionID}))
+	case bus.TriggerRejected:
+		r.memory.refuse(e.TriggerID, refusalText(e.Err))
+		r.wake(r.find(ctx))
+	}
+}
+
+func refusalText(err error) string {
+	var remote *bus.RemoteError
+	if errors.As(err, &remote) {
+		return remote.Message
+	}
+	return "no reason was given"
+}
+
+func (r *Reconciler) wake(requests []reconcile.Request) {
+	for _, request := range requests {
+		r.waker.Wake(request.NamespacedName)
+	}
+}
+
+// closer ends the operations when the manager stops.
+type closer struct{ *Reconciler }
+
+const closeTimeout = 30 * time.Second
+
+// Start implements manager.Runnable.
+func (c closer) Start(ctx context.Context) error {
+	<-ctx.Done()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer cancel()
+	return errors.Join(c.plants.Close(ctx), c.confirms.Close(ctx))
+}

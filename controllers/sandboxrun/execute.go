@@ -1,0 +1,175 @@
+package sandboxrun
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	sandboxv1alpha1 "github.com/sandbox-operator/sandbox-operator/api/v1alpha1"
+	"github.com/sandbox-operator/sandbox-operator/bus/publish"
+	"github.com/sandbox-operator/sandbox-operator/controllers/internal/operations"
+	"github.com/sandbox-operator/sandbox-operator/guest/wire"
+	"github.com/sandbox-operator/sandbox-operator/sandbox"
+)
+
+const (
+	// bootAllowance is what queueing and boot may take beyond the program's own
+	// limit (contracts/code-runner.md §8: creation has 300 s).
+	bootAllowance = 300 * time.Second
+	stopTimeout   = 30 * time.Second
+	capacityPause = 2 * time.Second
+	busyPause     = 20 * time.Millisecond
+)
+
+// errCancelled is the cause with which the attempt of a cancelled run ends.
+var errCancelled = errors.New("the run was cancelled")
+
+// attempt is everything that one execution needs; nothing is looked up later.
+type attempt struct {
+	language sandboxv1alpha1.Language
+	// runtime is set for a run in a SandboxRuntime, else create describes the
+	// sandbox to make.
+	runtime *publish.Runtime
+	create  sandbox.CreateRequest
+	digest  string
+	request wire.RunRequest
+	timeout time.Duration
+	// secrets are values that must not show in what the status quotes.
+	secrets  []string
+	accepted time.Time
+	// patient waits for capacity instead of failing at once.
+	patient bool
+}
+
+// result is what became of an attempt.
+type result struct {
+	run     *wire.Run
+	value   json.RawMessage
+	took    time.Duration
+	timings sandboxv1alpha1.RunTimings
+	failure *failure
+	secrets []string
+	// delivered says that the bus caller has the result already.
+	delivered bool
+}
+
+// failure is why a run has no exit code.
+type failure struct {
+	reason, message string
+	// lost says that the sandbox went away under the program.
+	lost bool
+}
+
+// execute runs the program, once. All of it is bounded by the program's limit
+// and the allowance for boot and queue.
+func (r *Reconciler) execute(ctx context.Context, a attempt) result {
+	ctx, cancel := context.WithTimeout(ctx, a.timeout+bootAllowance)
+	defer cancel()
+	res := result{secrets: a.secrets}
+	res.timings.QueueMilliseconds = max(r.Clock.Since(a.accepted).Milliseconds(), 0)
+	var err error
+	if a.runtime != nil {
+		err = r.inRuntime(ctx, a, &res)
+	} else {
+		err = r.inOwnSandbox(ctx, a, &res)
+	}
+	if err != nil {
+		res.failure = r.explain(ctx, err)
+	} else if res.run != nil && res.run.TimedOut {
+		res.failure = &failure{reason: sandboxv1alpha1.SandboxRunTimeoutReason, message: "the program passed its deadline"}
+	}
+	return res
+}
+
+func (r *Reconciler) inOwnSandbox(ctx context.Context, a attempt, res *result) error {
+	booted, err := r.Runner.Boot(ctx, a.create)
+	for a.patient && sandbox.IsCapacity(err) && r.pause(ctx, capacityPause) {
+		booted, err = r.Runner.Boot(ctx, a.create)
+	}
+	if err != nil {
+		r.Fleet.Poke()
+		return err
+	}
+	res.timings.BootMilliseconds = booted.Create.Milliseconds()
+	res.timings.PlantMilliseconds = booted.Prepare.Milliseconds()
+	defer r.destroy(ctx, booted.ID, res)
+	return r.program(ctx, booted.ID, a, res)
+}
+
+// destroy stops the run's sandbox, also after a cancellation. One that cannot be
+// stopped now is found by its marker in the sweep.
+func (r *Reconciler) destroy(ctx context.Context, id sandbox.ID, res *result) {
+	begin := r.Clock.Now()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	defer cancel()
+	if err := r.Provider.Stop(ctx, id); sandbox.IgnoreNotFound(err) != nil {
+		r.Fleet.Poke()
+	}
+	res.timings.CleanupMilliseconds = r.Clock.Since(begin).Milliseconds()
+}
+
+// inRuntime takes a slot of the SandboxRuntime. A refusal from the daemon before
+// the program began is tried again; nothing else is.
+func (r *Reconciler) inRuntime(ctx context.Context, a attempt, res *result) error {
+	for {
+		lease, err := r.Table.Acquire(ctx, *a.runtime, "")
+		if err != nil {
+			return err
+		}
+		err = r.program(ctx, lease.ID, a, res)
+		if sandbox.IsNotFound(err) || sandbox.IsDead(err) {
+			lease.Lost()
+		}
+		lease.Release()
+		if !sandbox.IsBusy(err) || !r.pause(ctx, busyPause) {
+			return err
+		}
+	}
+}
+
+func (r *Reconciler) program(ctx context.Context, id sandbox.ID, a attempt, res *result) error {
+	begin := r.Clock.Now()
+	reply, err := r.Runner.Run(ctx, id, a.request)
+	res.timings.ExecMilliseconds = r.Clock.Since(begin).Milliseconds()
+	if err != nil {
+		return err
+	}
+	if reply.Error != nil {
+		return reply.Error
+	}
+	res.run, res.value = reply.Run, reply.Result
+	res.took = time.Duration(reply.DurationMs) * time.Millisecond
+	return nil
+}
+
+func (r *Reconciler) pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-r.Clock.After(d):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// explain turns an error of the attempt into what users and callers are told. No
+// text holds an id.
+func (r *Reconciler) explain(ctx context.Context, err error) *failure {
+	cause := context.Cause(ctx)
+	switch {
+	case errors.Is(cause, errCancelled), errors.Is(cause, errDeleted):
+		return cancelled()
+	case errors.Is(cause, operations.ErrStopped):
+		return &failure{reason: sandboxv1alpha1.SandboxRunInterruptedReason,
+			message: "the operator was stopped while the program ran; it may have had effects and is not repeated"}
+	case sandbox.IsTimeout(err), errors.Is(err, context.DeadlineExceeded):
+		return &failure{reason: sandboxv1alpha1.SandboxRunTimeoutReason, message: "the program passed its deadline"}
+	case sandbox.IsCapacity(err), errors.Is(err, publish.ErrQueueFull):
+		return &failure{reason: sandboxv1alpha1.CapacityReason, message: err.Error()}
+	case sandbox.IsNotFound(err), sandbox.IsDead(err), errors.Is(err, publish.ErrRuntimeGone):
+		return &failure{reason: sandboxv1alpha1.SandboxRunSandboxFailedReason, lost: true,
+			message: "the sandbox was lost"}
+	default:
+		return &failure{reason: sandboxv1alpha1.SandboxRunSandboxFailedReason, message: err.Error()}
+	}
+}

@@ -1,0 +1,245 @@
+package sandboxrun
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	sandboxv1alpha1 "github.com/sandbox-operator/sandbox-operator/api/v1alpha1"
+	"github.com/sandbox-operator/sandbox-operator/bus/publish"
+	"github.com/sandbox-operator/sandbox-operator/controllers/internal/conditions"
+	"github.com/sandbox-operator/sandbox-operator/controllers/internal/environment"
+	"github.com/sandbox-operator/sandbox-operator/guest/wire"
+	"github.com/sandbox-operator/sandbox-operator/sandbox"
+)
+
+const (
+	// referenceRetry is how often something that a run refers to is looked for.
+	referenceRetry = 2 * time.Second
+	// sandboxLease is how long the daemon lets the sandbox of a run live without
+	// a sign of life, should the operator die.
+	sandboxLease = 600 * time.Second
+)
+
+// prepare resolves everything a run refers to before anything is started.
+func (r *Reconciler) prepare(ctx context.Context, sc *scope) (bool, error) {
+	if !r.Fleet.Snapshot().Available {
+		sc.requeue = referenceRetry
+		return sc.conclude(conditions.Waiting, sandboxv1alpha1.DaemonUnavailableReason,
+			"the sandbox daemon does not answer on the bus; the run starts when it does")
+	}
+	source, problem, err := r.source(ctx, sc)
+	if problem != nil {
+		return r.finish(sc, result{failure: problem})
+	}
+	if err == nil {
+		err = r.place(ctx, sc)
+	}
+	if err == nil && sc.outcome == nil {
+		sc.attempt.request, err = r.request(ctx, sc, source)
+	}
+	if environment.IsNotFound(err) {
+		sc.requeue = referenceRetry
+		return sc.conclude(conditions.Waiting, sandboxv1alpha1.ReferenceNotFoundReason, "spec: "+err.Error())
+	}
+	return sc.outcome != nil, err
+}
+
+// source reads the code. A transient one that is not in memory is gone for good.
+func (r *Reconciler) source(ctx context.Context, sc *scope) (code string, problem *failure, err error) {
+	from := sc.obj.Spec.Source
+	switch {
+	case from.Inline != nil:
+		code = *from.Inline
+	case from.ConfigMapKeyRef != nil:
+		code, err = environment.ConfigMapKey(ctx, r.Reader, sc.obj.Namespace, from.ConfigMapKeyRef)
+		if err != nil {
+			return "", nil, err
+		}
+	default:
+		kept, ok := r.Results.code(from.Transient.SHA256)
+		if !ok {
+			return "", &failure{
+				reason:  sandboxv1alpha1.SandboxRunSourceLostReason,
+				message: "the code came over the bus and the operator restarted before it ran; send it again",
+			}, nil
+		}
+		code = string(kept)
+	}
+	if len(code) == 0 || len(code) > sandboxv1alpha1.MaxSourceBytes {
+		return "", &failure{
+			reason: sandboxv1alpha1.InvalidSpecReason,
+			message: fmt.Sprintf("spec.source: the code has %d bytes; it must have 1 to %d",
+				len(code), sandboxv1alpha1.MaxSourceBytes),
+		}, nil
+	}
+	return code, nil, nil
+}
+
+// place decides where the program runs: in a slot of a SandboxRuntime, or in a
+// sandbox of its own.
+func (r *Reconciler) place(ctx context.Context, sc *scope) error {
+	ref := sc.obj.Spec.RuntimeRef
+	if ref == nil {
+		return r.ownSandbox(ctx, sc)
+	}
+	var runtime sandboxv1alpha1.SandboxRuntime
+	err := r.Client.Get(ctx, types.NamespacedName{Namespace: sc.obj.Namespace, Name: ref.Name}, &runtime)
+	if apierrors.IsNotFound(err) {
+		return &environment.NotFoundError{Kind: "SandboxRuntime", Name: ref.Name}
+	}
+	if err != nil {
+		return err
+	}
+	if language := sc.obj.Spec.Language; language != "" && language != runtime.Spec.Language {
+		_, err = r.finish(sc, result{failure: &failure{
+			reason: sandboxv1alpha1.InvalidSpecReason,
+			message: fmt.Sprintf("spec.language: %s cannot be mixed with SandboxRuntime %s, which is %s",
+				language, ref.Name, runtime.Spec.Language),
+		}})
+		return err
+	}
+	if off := switchedOff(&runtime); off != "" {
+		sc.requeue = referenceRetry
+		_, err = sc.conclude(conditions.Waiting, sandboxv1alpha1.SandboxFunctionRuntimeNotReadyReason,
+			fmt.Sprintf("SandboxRuntime %s %s", ref.Name, off))
+		return err
+	}
+	sc.attempt.language = runtime.Spec.Language
+	sc.attempt.runtime = &publish.Runtime{Namespace: runtime.Namespace, Name: runtime.Name, UID: string(runtime.UID)}
+	return nil
+}
+
+// switchedOff says why a runtime will have no sandbox until somebody changes it.
+func switchedOff(runtime *sandboxv1alpha1.SandboxRuntime) string {
+	switch {
+	case !runtime.DeletionTimestamp.IsZero():
+		return "is being deleted"
+	case runtime.Spec.Suspend:
+		return "is suspended"
+	case runtime.Spec.Replicas != nil && *runtime.Spec.Replicas == 0:
+		return "is scaled to zero"
+	default:
+		return ""
+	}
+}
+
+func (r *Reconciler) ownSandbox(ctx context.Context, sc *scope) error {
+	guest := sc.obj.Spec.Runtime
+	if guest == nil {
+		guest = &sandboxv1alpha1.GuestSpec{}
+	}
+	env, err := environment.Resolve(ctx, r.Reader, sc.obj.Namespace, guest.Env)
+	if err != nil {
+		return err
+	}
+	sc.attempt.secrets = append(sc.attempt.secrets, secretValues(guest.Env, env)...)
+	env["OTEL_ENABLED"] = "false"
+	if guest.HasBusAccess() {
+		env["III_URL"] = r.GuestBusURL
+	}
+	nonce := sandbox.NewNonce()
+	sum := sha256.Sum256([]byte(nonce))
+	sc.attempt.digest = hex.EncodeToString(sum[:])
+	sc.attempt.language = sc.obj.Spec.Language
+	sc.attempt.create = sandbox.CreateRequest{
+		Image: guest.ImageFor(sc.obj.Spec.Language), CPUs: guest.CPUs(), MemoryMiB: guest.MemoryMiB(),
+		Network: guest.HasNetwork(), IdleTimeout: sandboxLease, Env: env,
+		Marker: sandbox.Marker{Operator: r.OperatorID, Object: sc.id(), Nonce: nonce},
+	}
+	return nil
+}
+
+func (r *Reconciler) request(ctx context.Context, sc *scope, source string) (wire.RunRequest, error) {
+	spec := &sc.obj.Spec
+	env, err := environment.Resolve(ctx, r.Reader, sc.obj.Namespace, spec.Env)
+	if err != nil {
+		return wire.RunRequest{}, err
+	}
+	sc.attempt.secrets = append(sc.attempt.secrets, secretValues(spec.Env, env)...)
+	request := wire.RunRequest{
+		Language: guestLanguage(sc.attempt.language), Source: source, Args: spec.Args, Env: env,
+		Stdin: []byte(spec.Stdin), Folder: workFolder,
+		KeepFiles: sc.attempt.runtime != nil, KeepProcesses: sc.attempt.runtime != nil,
+		TimeoutMs: r.timeout(spec).Milliseconds(),
+		// The engine refuses a second worker of the same name.
+		Bus: wire.Bus{WorkerName: r.WorkerName + ":run:" + shortID(sc.id())},
+	}
+	return request, nil
+}
+
+// workFolder is the working directory of programs. In a SandboxRuntime it stays
+// from one run to the next.
+const workFolder = "/workspace"
+
+func shortID(uid string) string {
+	sum := sha256.Sum256([]byte(uid))
+	return hex.EncodeToString(sum[:4])
+}
+
+func (r *Reconciler) timeout(spec *sandboxv1alpha1.SandboxRunSpec) time.Duration {
+	if spec.TimeoutMilliseconds == nil {
+		return r.DefaultTimeout
+	}
+	return time.Duration(*spec.TimeoutMilliseconds) * time.Millisecond
+}
+
+func guestLanguage(l sandboxv1alpha1.Language) wire.Language {
+	if l == sandboxv1alpha1.LanguagePython {
+		return wire.Python
+	}
+	return wire.Node
+}
+
+// secretValues are the values that must not show in what the status quotes.
+func secretValues(vars []sandboxv1alpha1.EnvVar, env map[string]string) []string {
+	var values []string
+	for _, v := range vars {
+		if v.ValueFrom != nil && v.ValueFrom.SecretKeyRef != nil && env[v.Name] != "" {
+			values = append(values, env[v.Name])
+		}
+	}
+	return values
+}
+
+// start announces the attempt; it begins once the announcement is written.
+func (r *Reconciler) start(_ context.Context, sc *scope) (bool, error) {
+	now := metav1.NewTime(r.Clock.Now())
+	sc.obj.Status.Phase = sandboxv1alpha1.RunRunning
+	sc.obj.Status.StartTime = &now
+	sc.obj.Status.AttemptDigest = sc.attempt.digest
+	sc.attempt.timeout = r.timeout(&sc.obj.Spec)
+	sc.attempt.accepted = r.seen.since(sc.key)
+	sc.attempt.patient = !sc.fromBus()
+	sc.afterWrite = func() { r.launch(sc) }
+	return sc.conclude(conditions.Progressing, sandboxv1alpha1.SandboxRunRunningReason, "the program runs")
+}
+
+func (r *Reconciler) launch(sc *scope) {
+	uid, key, bus, a := sc.obj.UID, sc.key, sc.fromBus(), sc.attempt
+	r.attempts.Start(string(uid), func(ctx context.Context) (result, error) {
+		res := r.execute(ctx, a)
+		// The caller of a deleted run was told of that.
+		if bus && r.seen.has(key, uid) {
+			r.Results.deliver(uid, res.toOutcome())
+			res.delivered = true
+		}
+		return res, nil
+	}, func() { r.settle(key, uid) })
+}
+
+// settle lets the reconciliation take the result over, or forgets it if the run
+// has been deleted in the meantime.
+func (r *Reconciler) settle(key types.NamespacedName, uid types.UID) {
+	if !r.seen.has(key, uid) {
+		r.attempts.Take(string(uid))
+		return
+	}
+	r.waker.Wake(key)
+}

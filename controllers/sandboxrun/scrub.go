@@ -1,0 +1,108 @@
+package sandboxrun
+
+import (
+	"bytes"
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/sandbox-operator/sandbox-operator/guest/wire"
+)
+
+const redacted = "[redacted]"
+
+// minSecret is the length below which a Secret's value is no secret worth the
+// damage of replacing it everywhere.
+const minSecret = 4
+
+// runtimeID matches the capability of a kept runtime, wherever it stands.
+var runtimeID = regexp.MustCompile(`(?i)rt-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
+
+// scrub takes known secrets and capabilities out of a text. The longest secret
+// goes first: another may be a part of it.
+func scrub(text string, secrets []string) string {
+	for _, secret := range bySize(secrets) {
+		text = strings.ReplaceAll(text, secret, redacted)
+	}
+	return runtimeID.ReplaceAllString(text, redacted)
+}
+
+// bySize lists what to look for, the longest first. Secrets made from files end
+// with a line break that programs drop.
+func bySize(secrets []string) []string {
+	var list []string
+	for _, secret := range secrets {
+		for _, form := range []string{secret, strings.TrimSpace(secret)} {
+			if len(form) >= minSecret && !slices.Contains(list, form) {
+				list = append(list, form)
+			}
+		}
+	}
+	slices.SortStableFunc(list, func(a, b string) int { return len(b) - len(a) })
+	return list
+}
+
+// scrubJSON is scrub for a value: it looks at what strings, names and numbers
+// say and not at how they are written, and the outcome is JSON again. A value
+// that the API server could not store, such as a number beyond a double, is not
+// whole; null is no value.
+func scrubJSON(raw []byte, secrets []string) (value []byte, whole bool) {
+	if len(raw) == 0 {
+		return nil, true
+	}
+	var storable any
+	if err := utiljson.Unmarshal(raw, &storable); err != nil {
+		return nil, false
+	}
+	if storable == nil {
+		return nil, true
+	}
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.UseNumber()
+	var decoded any
+	if err := decoder.Decode(&decoded); err != nil {
+		return nil, false
+	}
+	value, err := wire.Marshal(scrubValue(decoded, secrets))
+	return value, err == nil
+}
+
+func scrubValue(value any, secrets []string) any {
+	switch v := value.(type) {
+	case string:
+		return scrub(v, secrets)
+	case json.Number:
+		if text := scrub(v.String(), secrets); text != v.String() {
+			return text
+		}
+	case []any:
+		for i := range v {
+			v[i] = scrubValue(v[i], secrets)
+		}
+	case map[string]any:
+		clean := make(map[string]any, len(v))
+		for name, member := range v {
+			clean[scrub(name, secrets)] = scrubValue(member, secrets)
+		}
+		return clean
+	}
+	return value
+}
+
+// tail keeps the last bytes of a text, from the beginning of a character on.
+func tail(text string, limit int) (kept string, cut bool) {
+	// First, since it can make the text longer.
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	if len(text) <= limit {
+		return text, false
+	}
+	start := len(text) - limit
+	for start < len(text) && !utf8.RuneStart(text[start]) {
+		start++
+	}
+	return text[start:], true
+}

@@ -1,0 +1,185 @@
+package sandboxruntime
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	sandboxv1alpha1 "github.com/sandbox-operator/sandbox-operator/api/v1alpha1"
+	"github.com/sandbox-operator/sandbox-operator/bus/publish"
+	"github.com/sandbox-operator/sandbox-operator/sandbox"
+)
+
+// instance is what this process knows of one sandbox beyond its status.
+type instance struct {
+	sandboxv1alpha1.InstanceStatus
+	id    sandbox.ID
+	nonce string
+	// since is when the sandbox was known to exist, on this process's clock.
+	since time.Time
+	// touched is when its lease was last renewed.
+	touched time.Time
+	// trigger is what it was booted for; see scope.trigger.
+	trigger string
+	// retired is true if its boot was cancelled.
+	retired bool
+	// stopAfter keeps a stop that failed from being repeated before that time.
+	stopAfter time.Time
+}
+
+// memory holds the instances of all runtimes. Once a runtime has been seen, it
+// and not the cached status says which instances there are: the cache may be
+// older than our own last write.
+type memory struct {
+	mu       sync.Mutex
+	runtimes map[types.UID]*runtimeMemory
+	// suspects are instances that a call found gone or dead.
+	suspects map[types.UID]map[sandbox.ID]bool
+	// first is when any runtime was first looked at.
+	first time.Time
+}
+
+type runtimeMemory struct {
+	// written is the resource version that our last write made.
+	written string
+	runtime   publish.Runtime
+	instances []*instance
+	// failure is the last failed boot, nil once one succeeded.
+	failure *failedBoot
+	// verified is true once any sandbox of this runtime has been ready.
+	verified bool
+	// lost is true once a sandbox that took calls has gone by itself.
+	lost bool
+	// generation is the last one that was looked at.
+	generation int64
+}
+
+// failedBoot is why boots fail and when to try again.
+type failedBoot struct {
+	err error
+	// trigger is what the boot was tried for; see scope.trigger.
+	trigger string
+	// count is the number of failures in a row for that trigger.
+	count int
+	// retryAt is before when no boot for that trigger starts.
+	retryAt time.Time
+}
+
+func newMemory() *memory {
+	return &memory{
+		runtimes: map[types.UID]*runtimeMemory{},
+		suspects: map[types.UID]map[sandbox.ID]bool{},
+	}
+}
+
+func (m *memory) suspect(uid types.UID, id sandbox.ID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.suspects[uid] == nil {
+		m.suspects[uid] = map[sandbox.ID]bool{}
+	}
+	m.suspects[uid][id] = true
+}
+
+// takeSuspects returns the suspects of a runtime and forgets them.
+func (m *memory) takeSuspects(uid types.UID) map[sandbox.ID]bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	suspects := m.suspects[uid]
+	delete(m.suspects, uid)
+	return suspects
+}
+
+// get returns the memory of a runtime, or nil if it was not seen yet. Only the
+// reconciliation of that runtime uses what it points to, and there is one at a
+// time.
+func (m *memory) get(uid types.UID) *runtimeMemory {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.runtimes[uid]
+}
+
+func (m *memory) put(uid types.UID, known *runtimeMemory) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.runtimes[uid] = known
+}
+
+func (m *memory) forget(uid types.UID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.runtimes, uid)
+	delete(m.suspects, uid)
+}
+
+// takeOthers forgets the runtimes of this name that have another UID, and
+// returns them.
+func (m *memory) takeOthers(key types.NamespacedName, uid types.UID) []*runtimeMemory {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var others []*runtimeMemory
+	for other, known := range m.runtimes {
+		if other != uid && known.runtime.Namespace == key.Namespace && known.runtime.Name == key.Name {
+			others = append(others, known)
+			delete(m.runtimes, other)
+			delete(m.suspects, other)
+		}
+	}
+	return others
+}
+
+// firstLook returns when it was first called.
+func (m *memory) firstLook(now time.Time) time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.first.IsZero() {
+		m.first = now
+	}
+	return m.first
+}
+
+// list returns the instances in a slice of its own, for loops that remove some.
+func (r *runtimeMemory) list() []*instance { return slices.Clone(r.instances) }
+
+// fail remembers a failed boot.
+func (r *runtimeMemory) fail(trigger string, err error, now time.Time) {
+	count := 1
+	if r.failure != nil && r.failure.trigger == trigger {
+		count = r.failure.count + 1
+	}
+	r.failure = &failedBoot{err: err, trigger: trigger, count: count, retryAt: now.Add(retryDelay(count))}
+}
+
+func (r *runtimeMemory) remove(name string) {
+	r.instances = slices.DeleteFunc(r.instances, func(i *instance) bool { return i.Name == name })
+}
+
+// statuses returns the instances as the status shows them, by ordinal.
+func (r *runtimeMemory) statuses() []sandboxv1alpha1.InstanceStatus {
+	list := make([]sandboxv1alpha1.InstanceStatus, 0, len(r.instances))
+	for _, i := range r.instances {
+		list = append(list, i.InstanceStatus)
+	}
+	slices.SortFunc(list, func(a, b sandboxv1alpha1.InstanceStatus) int { return byOrdinal(a.Name, b.Name) })
+	return list
+}
+
+func (r *runtimeMemory) ready() int {
+	n := 0
+	for _, i := range r.instances {
+		if i.State == sandboxv1alpha1.InstanceReady {
+			n++
+		}
+	}
+	return n
+}
+
+// nonceDigest is what the status shows of an attempt.
+func nonceDigest(nonce string) string {
+	sum := sha256.Sum256([]byte(nonce))
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,106 @@
+package sandboxruntime
+
+import (
+	"context"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	sandboxv1alpha1 "github.com/sandbox-operator/sandbox-operator/api/v1alpha1"
+	"github.com/sandbox-operator/sandbox-operator/bus/publish"
+	"github.com/sandbox-operator/sandbox-operator/sandbox"
+	"github.com/sandbox-operator/sandbox-operator/sandbox/fleet"
+)
+
+// notice drops instances that the back end no longer lists, and learns from the
+// list how many programs the others take.
+func (r *Reconciler) notice(_ context.Context, sc *scope) (bool, error) {
+	if !sc.snapshot.Available {
+		return r.waitForDaemon(sc)
+	}
+	suspects := r.memory.takeSuspects(sc.obj.UID)
+	listed := map[string]fleet.Instance{}
+	for _, s := range sc.snapshot.Ours[string(sc.obj.UID)] {
+		if !s.Info.Stopped {
+			listed[s.Marker.Nonce] = s
+		}
+	}
+	for _, i := range sc.known.list() {
+		if i.State == sandboxv1alpha1.InstanceBooting {
+			continue
+		}
+		found, ok := listed[i.nonce]
+		switch {
+		case suspects[i.id] && i.State == sandboxv1alpha1.InstanceReady:
+			r.warnLost(sc, i.Name)
+			r.retire(sc, i, true)
+		case ok:
+			r.observe(sc, i, found.Info)
+		case !sc.snapshot.Time.Before(i.since):
+			// The list is not older than the sandbox, and lacks it.
+			r.lose(sc, i)
+		}
+	}
+	return false, nil
+}
+
+func (r *Reconciler) observe(sc *scope, i *instance, info sandbox.Info) {
+	sc.obj.Status.Isolation = info.Isolation
+	if i.State == sandboxv1alpha1.InstanceReady {
+		r.Table.SetInstance(sc.runtime, publish.Instance{
+			Name: i.Name, ID: i.id, Slots: info.ExecInFlight + info.ExecSlotsFree,
+		})
+	}
+}
+
+func (r *Reconciler) lose(sc *scope, i *instance) {
+	sc.known.remove(i.Name)
+	r.Table.RemoveInstance(sc.runtime, i.Name)
+	r.stops.Discard(sc.operation(i), errRetired)
+	if i.State == sandboxv1alpha1.InstanceReady {
+		r.warnLost(sc, i.Name)
+	}
+}
+
+func (r *Reconciler) warnLost(sc *scope, name string) {
+	sc.known.lost = true
+	r.event(sc.obj, eventWarning, "SandboxLost", "Replace",
+		"sandbox "+name+" of this runtime was lost; "+r.fate(sc.obj))
+}
+
+func (r *Reconciler) fate(obj *sandboxv1alpha1.SandboxRuntime) string {
+	if r.deletesWhenIdle(obj) {
+		return "the runtime is deleted, since its files are gone"
+	}
+	return "it is replaced"
+}
+
+// MarkLost says that a call found an instance gone or dead.
+func (r *Reconciler) MarkLost(runtime publish.Runtime, lost publish.Instance) {
+	r.memory.suspect(types.UID(runtime.UID), lost.ID)
+	r.Fleet.Poke()
+	r.WakeRuntime(runtime)
+}
+
+// WakeRuntime looks at a runtime, for a call that waits for a sandbox.
+func (r *Reconciler) WakeRuntime(runtime publish.Runtime) {
+	r.waker.Wake(types.NamespacedName{Namespace: runtime.Namespace, Name: runtime.Name})
+}
+
+// HandleFleet looks at the runtimes that a change of the back end's list
+// concerns: all of them when the back end came or went.
+func (r *Reconciler) HandleFleet(ctx context.Context, change fleet.Change) {
+	var list sandboxv1alpha1.SandboxRuntimeList
+	if err := r.Client.List(ctx, &list); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Finding the runtimes that a change of the fleet concerns")
+		return
+	}
+	for i := range list.Items {
+		obj := &list.Items[i]
+		if change.AvailabilityChanged || slices.Contains(change.Objects, string(obj.UID)) {
+			r.waker.Wake(client.ObjectKeyFromObject(obj))
+		}
+	}
+}

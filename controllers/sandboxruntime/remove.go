@@ -1,0 +1,77 @@
+package sandboxruntime
+
+import (
+	"context"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	sandboxv1alpha1 "github.com/sandbox-operator/sandbox-operator/api/v1alpha1"
+	"github.com/sandbox-operator/sandbox-operator/controllers/internal/conditions"
+	"github.com/sandbox-operator/sandbox-operator/controllers/internal/index"
+)
+
+// maxCleanup bounds how long a deletion waits for the daemon. Past it the object
+// goes, and the sweep destroys what the daemon still has.
+const maxCleanup = 60 * time.Second
+
+// remove stops all sandboxes of a runtime that is being deleted.
+func (r *Reconciler) remove(_ context.Context, sc *scope) (bool, error) {
+	if sc.obj.DeletionTimestamp.IsZero() {
+		return false, nil
+	}
+	for _, i := range sc.known.list() {
+		r.retire(sc, i, true)
+	}
+	if len(sc.known.instances) == 0 {
+		sc.released = true
+		return true, nil
+	}
+	r.awaitCleanup(sc, "the sandboxes are being stopped")
+	return true, nil
+}
+
+// awaitCleanup holds a runtime that is being deleted for no longer than
+// maxCleanup.
+func (r *Reconciler) awaitCleanup(sc *scope, message string) {
+	waited := r.Clock.Since(sc.obj.DeletionTimestamp.Time)
+	if waited > maxCleanup {
+		sc.released = true
+		r.event(sc.obj, eventWarning, "CleanupPostponed", "Release",
+			"the sandboxes could not be stopped in time; the operator destroys them once the sandbox daemon lets it")
+		return
+	}
+	sc.conclude(conditions.Progressing, sandboxv1alpha1.DeletingReason, message)
+	sc.requeueIn(maxCleanup - waited + time.Second)
+}
+
+// removeKept deletes a runtime that a bus caller keeps once its sandbox has gone:
+// its caller counts on the files, and a new sandbox would have none.
+func (r *Reconciler) removeKept(ctx context.Context, sc *scope) (bool, error) {
+	if !sc.known.lost || !r.deletesWhenIdle(sc.obj) {
+		return false, nil
+	}
+	err := r.Client.Delete(ctx, sc.obj, client.Preconditions{UID: &sc.obj.UID})
+	sc.conclude(conditions.Progressing, sandboxv1alpha1.DeletingReason, "the kept sandbox was lost with its files")
+	return true, client.IgnoreNotFound(err)
+}
+
+// removeImplicit deletes a runtime that exists only for functions once the last
+// of them has gone.
+func (r *Reconciler) removeImplicit(ctx context.Context, sc *scope) (bool, error) {
+	var functions sandboxv1alpha1.SandboxFunctionList
+	err := r.Client.List(ctx, &functions, client.InNamespace(sc.obj.Namespace),
+		client.MatchingFields{index.FunctionByRuntime: sc.obj.Name})
+	if err != nil {
+		return false, err
+	}
+	sc.obj.Status.Functions = int32(len(functions.Items)) //nolint:gosec // bounded by what the API server stores
+	if sc.obj.Labels[sandboxv1alpha1.ImplicitLabel] == "" || len(functions.Items) > 0 {
+		return false, nil
+	}
+	// A function that was made since is not in the cache yet; its own
+	// reconciliation makes the runtime anew.
+	err = r.Client.Delete(ctx, sc.obj, client.Preconditions{UID: &sc.obj.UID, ResourceVersion: &sc.obj.ResourceVersion})
+	sc.conclude(conditions.Progressing, sandboxv1alpha1.DeletingReason, "no function uses this runtime any more")
+	return true, client.IgnoreNotFound(err)
+}
