@@ -50,7 +50,7 @@ type Options struct {
 	IdleTimeout time.Duration
 	// Provider is the back end; nil stands for the daemon on the bus.
 	Provider sandbox.Provider
-	// Metrics takes the metrics of the call path; nil stands for the registry of the
+	// Metrics takes the operator's own metrics; nil stands for the registry of the
 	// manager's metrics endpoint.
 	Metrics prometheus.Registerer
 }
@@ -120,6 +120,7 @@ func (op *Operator) build(mgr ctrl.Manager, o Options, program guest.AgentProgra
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Provider: provider, Runner: run, Fleet: op.fleet,
 		Table: table, Recorder: mgr.GetEventRecorder("sandboxruntime"), Clock: clk,
 		OperatorID: operatorID, GuestBusURL: o.GuestBusURL, IdleTimeout: o.IdleTimeout,
+		Metrics: sandboxruntime.NewMetrics(registry),
 	})
 	op.functions = sandboxfunction.New(sandboxfunction.Options{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Runner: run, Table: table,
@@ -131,9 +132,11 @@ func (op *Operator) build(mgr ctrl.Manager, o Options, program guest.AgentProgra
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Provider: provider, Runner: run, Fleet: op.fleet,
 		Table: table, Results: results, Recorder: mgr.GetEventRecorder("sandboxrun"), Clock: clk,
 		OperatorID: operatorID, GuestBusURL: o.GuestBusURL, WorkerName: o.WorkerName, DefaultTimeout: o.DefaultTimeout,
+		Metrics: sandboxrun.NewMetrics(registry),
 	})
 	op.sweeper = &orphans.Sweeper{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Provider: provider, Fleet: op.fleet, Clock: clk,
+		Destroyed: orphans.NewDestroyedCounter(registry),
 	}
 	table.SetHooks(publish.Hooks{
 		Wake:  op.runtimes.WakeRuntime,
@@ -178,7 +181,26 @@ func (op *Operator) runBus(ctx context.Context) error {
 		return err
 	}
 	op.bus.SetReattach(pair)
-	return op.bus.Run(ctx)
+	// What is under way needs the bus to clean up after itself, so the bus ends
+	// last.
+	busCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() {
+		defer cancel()
+		if err := op.finish(context.WithoutCancel(ctx)); err != nil {
+			ctrl.Log.WithName("bus").Error(err, "The operator ends with operations under way")
+		}
+	})()
+	return op.bus.Run(busCtx)
+}
+
+// finishTimeout bounds the end of everything that uses the bus.
+const finishTimeout = 40 * time.Second
+
+func (op *Operator) finish(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, finishTimeout)
+	defer cancel()
+	return errors.Join(op.runs.Close(ctx), op.functions.Close(ctx), op.runtimes.Close(ctx), op.shim.Drain(ctx))
 }
 
 func (op *Operator) onBusEvent(ctx context.Context, e bus.Event) {

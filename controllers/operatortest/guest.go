@@ -134,6 +134,12 @@ func (g *Guest) plant(id sandbox.ID, r wire.PlantRequest) wire.Reply {
 			}}
 		}
 	}
+	if _, thrown, ok := strings.Cut(r.Source, "THROWS "); ok {
+		return wire.Reply{Error: &wire.Failure{Kind: wire.LoadFailed, Type: "Error", Message: thrown}}
+	}
+	if strings.Contains(r.Source, "SLOW") {
+		return wire.Reply{Error: wire.Failf(wire.TimedOut, "the source did not load in time")}
+	}
 	if !strings.Contains(r.Source, r.Handler) {
 		return wire.Reply{Error: wire.Failf(wire.HandlerMissing, "the source defines no function %s", r.Handler)}
 	}

@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -39,6 +40,8 @@ type Sweeper struct {
 	Provider       sandbox.Provider
 	Fleet          Fleet
 	Clock          clock.WithTicker
+	// Destroyed counts what was destroyed; nil counts nothing.
+	Destroyed prometheus.Counter
 
 	// suspects are the orphans of the last sweep, by nonce, with the reading that
 	// showed them first.
@@ -154,5 +157,8 @@ func (s *Sweeper) destroy(ctx context.Context, orphan fleet.Instance) {
 		return
 	}
 	log.Info("Destroyed an orphaned sandbox")
+	if s.Destroyed != nil {
+		s.Destroyed.Inc()
+	}
 	s.Fleet.Poke()
 }

@@ -25,6 +25,8 @@ type functionMemory struct {
 	triggerIDs map[string]bool
 	// failed is a source that cannot be planted, and why.
 	failed *plantFailure
+	// slow is a source that took too long to load.
+	slow doubt
 	// checked is the source and handler that a sandbox proved good.
 	checked check
 	// plants are those under way, with the keys of their operations.
@@ -56,6 +58,15 @@ type planting struct {
 type plantFailure struct {
 	check
 	failure *wire.Failure
+	// message is what the status says of it, empty until it has been made.
+	message string
+}
+
+// doubt counts the plants of a source that ran out of time, which a busy machine
+// may have caused.
+type doubt struct {
+	check
+	times int
 }
 
 // memory holds the functions of this process.

@@ -49,6 +49,32 @@ var _ = Describe("The source of a function", func() {
 		Expect(onBus(ctx, "shop::price")).To(BeFalse())
 	})
 
+	It("cannot show a Secret of its runtime by failing", func(ctx SpecContext) {
+		secret := &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: stack.Namespace, Name: "token"},
+			StringData: map[string]string{"token": "hunter2-of-the-runtime"},
+		}
+		runtime := &v1alpha1.SandboxRuntime{
+			ObjectMeta: metav1.ObjectMeta{Namespace: stack.Namespace, Name: "own"},
+			Spec:       v1alpha1.SandboxRuntimeSpec{Language: v1alpha1.LanguageNode},
+		}
+		runtime.Spec.Env = []v1alpha1.EnvVar{{Name: "TOKEN", ValueFrom: &v1alpha1.EnvVarSource{
+			SecretKeyRef: &v1alpha1.KeyReference{Name: "token", Key: "token"},
+		}}}
+		fn := function("price", "shop::price", "THROWS handler: hunter2-of-the-runtime is wrong")
+		fn.Spec.Language, fn.Spec.RuntimeRef = "", &v1alpha1.LocalReference{Name: "own"}
+		create(ctx, secret, runtime, fn)
+		eventually(ctx, fn, stalled(v1alpha1.SandboxFunctionSourceInvalidReason))
+		Expect(message(fn, v1alpha1.ReadyCondition)).To(Equal("spec.source: Error: handler: [redacted] is wrong"))
+	})
+
+	It("that loads slowly gets a second chance, and a third", func(ctx SpecContext) {
+		fn := function("price", "shop::price", "handler SLOW")
+		create(ctx, fn)
+		eventually(ctx, fn, stalled(v1alpha1.SandboxFunctionSourceInvalidReason))
+		Expect(stack.Guest.Plants()).To(Equal(3))
+	})
+
 	It("is checked again for another handler", func(ctx SpecContext) {
 		fn := function("price", "shop::price", "handler and other")
 		create(ctx, fn)

@@ -11,6 +11,8 @@ import (
 	sandboxv1alpha1 "github.com/sandbox-operator/sandbox-operator/api/v1alpha1"
 	"github.com/sandbox-operator/sandbox-operator/bus/publish"
 	"github.com/sandbox-operator/sandbox-operator/controllers/internal/conditions"
+	"github.com/sandbox-operator/sandbox-operator/controllers/internal/environment"
+	"github.com/sandbox-operator/sandbox-operator/controllers/internal/redact"
 	"github.com/sandbox-operator/sandbox-operator/guest/wire"
 	"github.com/sandbox-operator/sandbox-operator/sandbox"
 )
@@ -24,11 +26,11 @@ const (
 // plant puts the source into every sandbox of the runtime. The binding switches
 // to a new source only once one sandbox has it; what was bound goes on until
 // then, and goes on for good if the new source does not load.
-func (r *Reconciler) plant(_ context.Context, sc *scope) (bool, error) {
+func (r *Reconciler) plant(ctx context.Context, sc *scope) (bool, error) {
 	want := check{digest: sc.digest, handler: sc.obj.Spec.HandlerName()}
 	r.collectPlants(sc, want)
 	if f := sc.known.failed; f != nil && f.check == want {
-		return sc.conclude(conditions.Stalled, sandboxv1alpha1.SandboxFunctionSourceInvalidReason, sourceMessage(f.failure))
+		return r.blame(ctx, sc, f)
 	}
 	instances := r.Table.Instances(sc.runtime)
 	missing := r.Table.Unplanted(sc.runtime, sc.digest)
@@ -138,7 +140,7 @@ func (r *Reconciler) collectPlant(sc *scope, p planting, want check, err error) 
 			sc.known.checked = want
 		}
 	case errors.As(err, &failure) && blamesSource(failure.Kind):
-		if p.check == want {
+		if p.check == want && !r.spare(sc, want, failure) {
 			sc.known.failed = &plantFailure{check: want, failure: failure}
 		}
 	case sandbox.IsNotFound(err), sandbox.IsDead(err):
@@ -146,6 +148,26 @@ func (r *Reconciler) collectPlant(sc *scope, p planting, want check, err error) 
 	default:
 		sc.known.plantAfter = r.Clock.Now().Add(plantRetry)
 	}
+}
+
+// maxSlowPlants is how often a source may take too long to load before it is
+// blamed for it.
+const maxSlowPlants = 3
+
+// spare lets a source that took too long try again, a few times.
+func (r *Reconciler) spare(sc *scope, want check, failure *wire.Failure) bool {
+	if failure.Kind != wire.TimedOut {
+		return false
+	}
+	if sc.known.slow.check != want {
+		sc.known.slow = doubt{check: want}
+	}
+	sc.known.slow.times++
+	if sc.known.slow.times >= maxSlowPlants {
+		return false
+	}
+	sc.known.plantAfter = r.Clock.Now().Add(plantRetry)
+	return true
 }
 
 // lose takes a sandbox out of service that a plant found gone, unless another has
@@ -169,6 +191,19 @@ func blamesSource(kind wire.FailureKind) bool {
 	default:
 		return false
 	}
+}
+
+// blame says what is wrong with the source. The source could read the Secrets of
+// the runtime and put them into its error, so these are taken out.
+func (r *Reconciler) blame(ctx context.Context, sc *scope, f *plantFailure) (bool, error) {
+	if f.message == "" {
+		env, err := environment.Resolve(ctx, r.Reader, sc.obj.Namespace, sc.env)
+		if err != nil && !environment.IsNotFound(err) {
+			return false, err
+		}
+		f.message = redact.Text(sourceMessage(f.failure), redact.SecretValues(sc.env, env))
+	}
+	return sc.conclude(conditions.Stalled, sandboxv1alpha1.SandboxFunctionSourceInvalidReason, f.message)
 }
 
 // sourceMessage says what is wrong with a source, and where.

@@ -29,7 +29,7 @@ func (r *Reconciler) ensureRuntime(ctx context.Context, sc *scope) (bool, error)
 	}
 	sc.obj.Status.RuntimeName = name
 	sc.runtime = publish.Runtime{Namespace: runtime.Namespace, Name: runtime.Name, UID: string(runtime.UID)}
-	sc.language = guestLanguage(runtime.Spec.Language)
+	sc.language, sc.env = guestLanguage(runtime.Spec.Language), runtime.Spec.Env
 	if sc.obj.Spec.RuntimeRef == nil && runtime.Labels[sandboxv1alpha1.ImplicitLabel] == "" {
 		return sc.conclude(conditions.Stalled, sandboxv1alpha1.InvalidSpecReason,
 			fmt.Sprintf("SandboxRuntime %s exists and is not a shared one; delete it or use spec.runtimeRef", name))

@@ -23,8 +23,9 @@ type scope struct {
 	source  string
 	digest  string
 	runtime publish.Runtime
-	// language of the runtime.
+	// language of the runtime, and its environment, whose Secrets must not show.
 	language wire.Language
+	env      []sandboxv1alpha1.EnvVar
 
 	// runtimeReady and published are set by the steps that got that far.
 	runtimeReady, published bool

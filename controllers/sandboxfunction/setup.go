@@ -128,5 +128,10 @@ func (c closer) Start(ctx context.Context) error {
 	<-ctx.Done()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
-	return errors.Join(c.plants.Close(ctx), c.confirms.Close(ctx))
+	return c.Close(ctx)
+}
+
+// Close ends the operations and waits for them; a second call does no harm.
+func (r *Reconciler) Close(ctx context.Context) error {
+	return errors.Join(r.plants.Close(ctx), r.confirms.Close(ctx))
 }

@@ -6,6 +6,7 @@ import (
 
 	sandboxv1alpha1 "github.com/sandbox-operator/sandbox-operator/api/v1alpha1"
 	"github.com/sandbox-operator/sandbox-operator/controllers/internal/conditions"
+	"github.com/sandbox-operator/sandbox-operator/controllers/internal/redact"
 )
 
 // finish writes the end of a run into its status.
@@ -31,6 +32,7 @@ func (r *Reconciler) finish(sc *scope, res result) (bool, error) {
 		return sc.conclude(conditions.Ready, reason, message)
 	}
 	status.Phase = sandboxv1alpha1.RunFailed
+	sc.failed = true
 	conditions.Set(sc.obj, sandboxv1alpha1.SandboxRunFailedCondition, metav1.ConditionTrue, reason, message)
 	return sc.conclude(conditions.Stalled, reason, message)
 }
@@ -62,11 +64,11 @@ func (r *Reconciler) show(sc *scope, res result) {
 		return
 	}
 	var cut bool
-	status.Stdout, cut = tail(scrub(res.run.Stdout, res.secrets), sandboxv1alpha1.MaxStatusStreamBytes)
+	status.Stdout, cut = tail(redact.Text(res.run.Stdout, res.secrets), sandboxv1alpha1.MaxStatusStreamBytes)
 	status.Truncated = status.Truncated || cut
-	status.Stderr, cut = tail(scrub(res.run.Stderr, res.secrets), sandboxv1alpha1.MaxStatusStreamBytes)
+	status.Stderr, cut = tail(redact.Text(res.run.Stderr, res.secrets), sandboxv1alpha1.MaxStatusStreamBytes)
 	status.Truncated = status.Truncated || cut
-	value, whole := scrubJSON(res.value, res.secrets)
+	value, whole := redact.JSON(res.value, res.secrets)
 	switch {
 	case !whole, len(value) > sandboxv1alpha1.MaxStatusResultBytes:
 		status.Truncated = true

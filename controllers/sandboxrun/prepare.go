@@ -15,6 +15,7 @@ import (
 	"github.com/sandbox-operator/sandbox-operator/bus/publish"
 	"github.com/sandbox-operator/sandbox-operator/controllers/internal/conditions"
 	"github.com/sandbox-operator/sandbox-operator/controllers/internal/environment"
+	"github.com/sandbox-operator/sandbox-operator/controllers/internal/redact"
 	"github.com/sandbox-operator/sandbox-operator/guest/wire"
 	"github.com/sandbox-operator/sandbox-operator/sandbox"
 )
@@ -111,6 +112,11 @@ func (r *Reconciler) place(ctx context.Context, sc *scope) error {
 			fmt.Sprintf("SandboxRuntime %s %s", ref.Name, off))
 		return err
 	}
+	env, err := environment.Resolve(ctx, r.Reader, runtime.Namespace, runtime.Spec.Env)
+	if err != nil && !environment.IsNotFound(err) {
+		return err
+	}
+	sc.attempt.secrets = redact.SecretValues(runtime.Spec.Env, env)
 	sc.attempt.language = runtime.Spec.Language
 	sc.attempt.runtime = &publish.Runtime{Namespace: runtime.Namespace, Name: runtime.Name, UID: string(runtime.UID)}
 	return nil
@@ -139,7 +145,7 @@ func (r *Reconciler) ownSandbox(ctx context.Context, sc *scope) error {
 	if err != nil {
 		return err
 	}
-	sc.attempt.secrets = append(sc.attempt.secrets, secretValues(guest.Env, env)...)
+	sc.attempt.secrets = append(sc.attempt.secrets, redact.SecretValues(guest.Env, env)...)
 	env["OTEL_ENABLED"] = "false"
 	if guest.HasBusAccess() {
 		env["III_URL"] = r.GuestBusURL
@@ -162,7 +168,7 @@ func (r *Reconciler) request(ctx context.Context, sc *scope, source string) (wir
 	if err != nil {
 		return wire.RunRequest{}, err
 	}
-	sc.attempt.secrets = append(sc.attempt.secrets, secretValues(spec.Env, env)...)
+	sc.attempt.secrets = append(sc.attempt.secrets, redact.SecretValues(spec.Env, env)...)
 	request := wire.RunRequest{
 		Language: guestLanguage(sc.attempt.language), Source: source, Args: spec.Args, Env: env,
 		Stdin: []byte(spec.Stdin), Folder: workFolder,
@@ -197,17 +203,6 @@ func guestLanguage(l sandboxv1alpha1.Language) wire.Language {
 	return wire.Node
 }
 
-// secretValues are the values that must not show in what the status quotes.
-func secretValues(vars []sandboxv1alpha1.EnvVar, env map[string]string) []string {
-	var values []string
-	for _, v := range vars {
-		if v.ValueFrom != nil && v.ValueFrom.SecretKeyRef != nil && env[v.Name] != "" {
-			values = append(values, env[v.Name])
-		}
-	}
-	return values
-}
-
 // start announces the attempt; it begins once the announcement is written.
 func (r *Reconciler) start(_ context.Context, sc *scope) (bool, error) {
 	now := metav1.NewTime(r.Clock.Now())
@@ -225,6 +220,7 @@ func (r *Reconciler) launch(sc *scope) {
 	uid, key, bus, a := sc.obj.UID, sc.key, sc.fromBus(), sc.attempt
 	r.attempts.Start(string(uid), func(ctx context.Context) (result, error) {
 		res := r.execute(ctx, a)
+		r.Metrics.observe(res)
 		// The caller of a deleted run was told of that.
 		if bus && r.seen.has(key, uid) {
 			r.Results.deliver(uid, res.toOutcome())

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
@@ -36,7 +37,8 @@ type Fleet interface {
 	Poke()
 }
 
-// Options are what a Reconciler works with. All fields are required.
+// Options are what a Reconciler works with. All fields are required
+// unless they say otherwise.
 type Options struct {
 	Client client.Client
 	// Reader reads past the cache.
@@ -56,6 +58,8 @@ type Options struct {
 	WorkerName string
 	// DefaultTimeout bounds programs that name no timeout.
 	DefaultTimeout time.Duration
+	// Metrics counts attempts; nil counts nothing.
+	Metrics *Metrics
 }
 
 // Reconciler reconciles SandboxRuns.
@@ -131,6 +135,10 @@ func (r *Reconciler) exit(ctx context.Context, sc *scope, err error) (ctrl.Resul
 	}
 	if sc.afterWrite != nil {
 		sc.afterWrite()
+	}
+	if sc.failed && !sc.fromBus() {
+		// A bus caller gets the same as its answer.
+		r.Recorder.Eventf(sc.obj, nil, corev1.EventTypeWarning, sc.outcome.Reason, "Run", "%s", sc.outcome.Message)
 	}
 	if err != nil {
 		return ctrl.Result{}, err

@@ -21,7 +21,9 @@ type scope struct {
 
 	outcome    *conditions.Outcome
 	afterWrite func()
-	requeue    time.Duration
+	// failed is true if the run ends with this write, and not well.
+	failed  bool
+	requeue time.Duration
 }
 
 func (r *Reconciler) newScope(obj *sandboxv1alpha1.SandboxRun) *scope {

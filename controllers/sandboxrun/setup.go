@@ -51,5 +51,8 @@ func (c closer) Start(ctx context.Context) error {
 	<-ctx.Done()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
-	return c.attempts.Close(ctx)
+	return c.Close(ctx)
 }
+
+// Close ends the attempts and waits for them; a second call does no harm.
+func (r *Reconciler) Close(ctx context.Context) error { return r.attempts.Close(ctx) }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,6 +11,7 @@ import (
 
 	sandboxv1alpha1 "github.com/sandbox-operator/sandbox-operator/api/v1alpha1"
 	"github.com/sandbox-operator/sandbox-operator/controllers/internal/conditions"
+	"github.com/sandbox-operator/sandbox-operator/controllers/internal/redact"
 	"github.com/sandbox-operator/sandbox-operator/guest/runner"
 	"github.com/sandbox-operator/sandbox-operator/sandbox"
 )
@@ -56,7 +56,7 @@ func (r *Reconciler) holdBack(sc *scope) bool {
 		return false
 	}
 	reason, message, final := bootFailure(f.err)
-	message = scrub(message, sc)
+	message = redact.Text(message, redact.SecretValues(sc.obj.Spec.Env, sc.create.Env))
 	if final {
 		sc.conclude(conditions.Stalled, reason, message)
 		return true
@@ -69,21 +69,6 @@ func (r *Reconciler) holdBack(sc *scope) bool {
 	sc.requeueIn(left)
 	return true
 }
-
-// scrub takes the values of Secrets out of what the back end or the guest said.
-func scrub(message string, sc *scope) string {
-	for _, v := range sc.obj.Spec.Env {
-		value := sc.create.Env[v.Name]
-		if v.ValueFrom != nil && v.ValueFrom.SecretKeyRef != nil && len(value) >= minSecret {
-			message = strings.ReplaceAll(message, value, "[redacted]")
-		}
-	}
-	return message
-}
-
-// minSecret is the length below which a value is no secret worth the damage of
-// replacing it everywhere.
-const minSecret = 4
 
 // retryDelay doubles from half a second to a minute.
 func retryDelay(failures int) time.Duration {

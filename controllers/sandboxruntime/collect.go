@@ -36,6 +36,7 @@ func (r *Reconciler) collectBoot(sc *scope, i *instance) {
 	sc.known.remove(i.Name)
 	r.Fleet.Poke()
 	if !i.retired {
+		r.Metrics.bootFailed(done.Err)
 		sc.known.fail(i.trigger, done.Err, r.Clock.Now())
 	}
 }
@@ -43,6 +44,7 @@ func (r *Reconciler) collectBoot(sc *scope, i *instance) {
 // admit lets a booted sandbox take calls. Its idle time begins now: one that took
 // long to come must not go at once.
 func (r *Reconciler) admit(sc *scope, i *instance, booted runner.Booted) {
+	r.Metrics.booted(booted)
 	sc.known.failure = nil
 	sc.known.verified = true
 	i.retired = false

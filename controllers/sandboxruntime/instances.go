@@ -45,7 +45,7 @@ type memory struct {
 
 type runtimeMemory struct {
 	// written is the resource version that our last write made.
-	written string
+	written   string
 	runtime   publish.Runtime
 	instances []*instance
 	// failure is the last failed boot, nil once one succeeded.

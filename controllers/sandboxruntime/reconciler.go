@@ -59,6 +59,8 @@ type Options struct {
 	GuestBusURL string
 	// IdleTimeout is the idle time of runtimes that name none.
 	IdleTimeout time.Duration
+	// Metrics counts boots and losses; nil counts nothing.
+	Metrics *Metrics
 }
 
 // Reconciler reconciles SandboxRuntimes.

@@ -2,7 +2,7 @@ package sandboxruntime
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -85,8 +85,10 @@ func (c closer) Start(ctx context.Context) error {
 	<-ctx.Done()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()
-	if err := c.boots.Close(ctx); err != nil {
-		return fmt.Errorf("ending boots: %w", err)
-	}
-	return c.stops.Close(ctx)
+	return c.Close(ctx)
+}
+
+// Close ends the operations and waits for them; a second call does no harm.
+func (r *Reconciler) Close(ctx context.Context) error {
+	return errors.Join(r.boots.Close(ctx), r.stops.Close(ctx))
 }

@@ -33,18 +33,27 @@ func IsNotFound(err error) bool {
 	return errors.As(err, &target)
 }
 
-// Resolve returns the variables with their values. The reader should be
+// Resolve returns the variables with their values. With a NotFoundError, which is
+// of the first that leads nowhere, come those of the others. The reader should be
 // uncached: Secrets and ConfigMaps of users are in no informer.
 func Resolve(ctx context.Context, reader client.Reader, namespace string, vars []sandboxv1alpha1.EnvVar) (map[string]string, error) {
 	env := make(map[string]string, len(vars))
+	var missing error
 	for _, v := range vars {
 		value, err := resolveOne(ctx, reader, namespace, v)
 		if err != nil {
-			return nil, fmt.Errorf("env %s: %w", v.Name, err)
+			err = fmt.Errorf("env %s: %w", v.Name, err)
 		}
-		env[v.Name] = value
+		switch {
+		case err == nil:
+			env[v.Name] = value
+		case !IsNotFound(err):
+			return nil, err
+		case missing == nil:
+			missing = err
+		}
 	}
-	return env, nil
+	return env, missing
 }
 
 func resolveOne(ctx context.Context, reader client.Reader, namespace string, v sandboxv1alpha1.EnvVar) (string, error) {

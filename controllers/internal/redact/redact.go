@@ -1,4 +1,6 @@
-package sandboxrun
+// Package redact takes the values of Secrets and the capabilities of runtimes out
+// of what the status, events and logs quote from guests and back ends.
+package redact
 
 import (
 	"bytes"
@@ -6,10 +8,10 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
+	sandboxv1alpha1 "github.com/sandbox-operator/sandbox-operator/api/v1alpha1"
 	"github.com/sandbox-operator/sandbox-operator/guest/wire"
 )
 
@@ -22,9 +24,9 @@ const minSecret = 4
 // runtimeID matches the capability of a kept runtime, wherever it stands.
 var runtimeID = regexp.MustCompile(`(?i)rt-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 
-// scrub takes known secrets and capabilities out of a text. The longest secret
+// Text takes known secrets and capabilities out of a text. The longest secret
 // goes first: another may be a part of it.
-func scrub(text string, secrets []string) string {
+func Text(text string, secrets []string) string {
 	for _, secret := range bySize(secrets) {
 		text = strings.ReplaceAll(text, secret, redacted)
 	}
@@ -46,11 +48,11 @@ func bySize(secrets []string) []string {
 	return list
 }
 
-// scrubJSON is scrub for a value: it looks at what strings, names and numbers
+// JSON is Text for a value: it looks at what strings, names and numbers
 // say and not at how they are written, and the outcome is JSON again. A value
 // that the API server could not store, such as a number beyond a double, is not
 // whole; null is no value.
-func scrubJSON(raw []byte, secrets []string) (value []byte, whole bool) {
+func JSON(raw []byte, secrets []string) (value []byte, whole bool) {
 	if len(raw) == 0 {
 		return nil, true
 	}
@@ -67,42 +69,40 @@ func scrubJSON(raw []byte, secrets []string) (value []byte, whole bool) {
 	if err := decoder.Decode(&decoded); err != nil {
 		return nil, false
 	}
-	value, err := wire.Marshal(scrubValue(decoded, secrets))
+	value, err := wire.Marshal(cleanValue(decoded, secrets))
 	return value, err == nil
 }
 
-func scrubValue(value any, secrets []string) any {
+func cleanValue(value any, secrets []string) any {
 	switch v := value.(type) {
 	case string:
-		return scrub(v, secrets)
+		return Text(v, secrets)
 	case json.Number:
-		if text := scrub(v.String(), secrets); text != v.String() {
+		if text := Text(v.String(), secrets); text != v.String() {
 			return text
 		}
 	case []any:
 		for i := range v {
-			v[i] = scrubValue(v[i], secrets)
+			v[i] = cleanValue(v[i], secrets)
 		}
 	case map[string]any:
 		clean := make(map[string]any, len(v))
 		for name, member := range v {
-			clean[scrub(name, secrets)] = scrubValue(member, secrets)
+			clean[Text(name, secrets)] = cleanValue(member, secrets)
 		}
 		return clean
 	}
 	return value
 }
 
-// tail keeps the last bytes of a text, from the beginning of a character on.
-func tail(text string, limit int) (kept string, cut bool) {
-	// First, since it can make the text longer.
-	text = strings.ToValidUTF8(text, "\uFFFD")
-	if len(text) <= limit {
-		return text, false
+// SecretValues are the values of the variables that come from Secrets; env holds
+// the values of all of them.
+func SecretValues(vars []sandboxv1alpha1.EnvVar, env map[string]string) []string {
+	var values []string
+	for _, v := range vars {
+		if v.ValueFrom != nil && v.ValueFrom.SecretKeyRef != nil && env[v.Name] != "" {
+			values = append(values, env[v.Name])
+		}
 	}
-	start := len(text) - limit
-	for start < len(text) && !utf8.RuneStart(text[start]) {
-		start++
-	}
-	return text[start:], true
+	return values
 }
