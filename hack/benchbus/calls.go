@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"time"
 
@@ -29,15 +30,15 @@ func (c *caller) connect(ctx context.Context, url string) (func() error, error) 
 	c.client = client
 	waiting, cancel := context.WithTimeout(ctx, ending)
 	defer cancel()
-	if err := c.awaitFunction(waiting); err != nil {
+	if err := errors.Join(c.awaitFunction(waiting, echoFunction), c.awaitFunction(waiting, nearFunction)); err != nil {
 		return nil, errors.Join(err, end())
 	}
 	return end, nil
 }
 
-func (c *caller) awaitFunction(ctx context.Context) error {
+func (c *caller) awaitFunction(ctx context.Context, id string) error {
 	for {
-		if _, err := c.client.FunctionInfo(ctx, echoFunction, ""); !bus.IsNotFound(err) {
+		if _, err := c.client.FunctionInfo(ctx, id, ""); !bus.IsNotFound(err) {
 			return err
 		}
 		if err := pause(ctx); err != nil {
@@ -56,9 +57,13 @@ func pause(ctx context.Context) error {
 	}
 }
 
-// call makes one call. Its answer is the payload with the caller's id in it.
-func (c *caller) call(ctx context.Context) error {
-	got, err := c.client.Call(ctx, bus.Call{FunctionID: echoFunction, Data: payload})
+// call makes one call to the executor's process, callNear one to this one.
+func (c *caller) call(ctx context.Context) error     { return c.echo(ctx, echoFunction) }
+func (c *caller) callNear(ctx context.Context) error { return c.echo(ctx, nearFunction) }
+
+// echo makes one call. Its answer is the payload with the caller's id in it.
+func (c *caller) echo(ctx context.Context, id string) error {
+	got, err := c.client.Call(ctx, bus.Call{FunctionID: id, Data: payload})
 	if err != nil {
 		return err
 	}
@@ -102,7 +107,7 @@ func measureCalls(ctx context.Context, s sizes, m metrics) (err error) {
 		return err
 	}
 	defer closing(&err, p.end)
-	if err := measureRatio(ctx, p, s, m); err != nil {
+	if err := measureRatio(ctx, p, s, m, ""); err != nil {
 		return err
 	}
 	for _, inFlight := range []int{16, 256} {
@@ -120,36 +125,70 @@ func measureCalls(ctx context.Context, s sizes, m metrics) (err error) {
 }
 
 // measureRatio alternates between bare echoes and calls, so that whatever else
-// the machine does meets both. The ratio is the median of the rounds' ratios: a
+// the machine does meets both. A ratio is the median of the rounds' ratios: a
 // disturbance of some rounds does not move it.
-func measureRatio(ctx context.Context, p *parts, s sizes, m metrics) error {
+//
+// The floor is an echo between two processes, so bus.p50_ratio is of a call
+// between two: both clients in this one, the engine in the other. With a third
+// process for the executor the operating system wakes one more for every call,
+// which bus.apart.p50_ratio tells.
+func measureRatio(ctx context.Context, p *parts, s sizes, m metrics, suffix string) error {
 	floor, err := dialBare(ctx, p.engine.greeting.Echo)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = floor.socket.CloseNow() }()
-	var echoes, calls load
-	var ratios []float64
+	contenders := []struct {
+		name  string
+		do    func(context.Context) error
+		total load
+		// medians of the rounds
+		medians []time.Duration
+	}{
+		{name: "floor.1", do: floor.roundTrip}, {name: "bus.1", do: p.caller.callNear}, {name: "bus.apart.1", do: p.caller.call},
+	}
 	for round := range s.rounds + 1 {
-		e, err := drive(ctx, 1, s.roundCalls, floor.roundTrip)
-		if err != nil {
-			return err
-		}
-		c, err := drive(ctx, 1, s.roundCalls, p.caller.call)
-		if err != nil {
-			return err
-		}
-		if round > 0 { // the first one warms up
-			echoes.add(e)
-			calls.add(c)
-			ratios = append(ratios, float64(c.percentile(0.5))/float64(e.percentile(0.5)))
+		for i := range contenders {
+			c := &contenders[i]
+			l, err := drive(ctx, 1, s.roundCalls, c.do)
+			if err != nil {
+				return err
+			}
+			if round > 0 { // the first one warms up
+				c.total.add(l)
+				c.medians = append(c.medians, l.percentile(0.5))
+			}
 		}
 	}
-	m.latencies("floor.1", echoes)
-	m.latencies("bus.1", calls)
-	slices.Sort(ratios)
-	m["bus.p50_ratio"] = ratios[len(ratios)/2]
+	for _, c := range contenders {
+		m.latencies(c.name+suffix, c.total)
+	}
+	m["bus.p50_ratio"+suffix] = medianRatio(contenders[1].medians, contenders[0].medians)
+	m["bus.apart.p50_ratio"+suffix] = medianRatio(contenders[2].medians, contenders[0].medians)
 	return nil
+}
+
+// measureOneProcessor is measureRatio with Go's scheduler held to one processor
+// in every process. A bare echo is quick where idle processors spin for work,
+// which ends before the longer way of a call comes back: then the machine has to
+// wake a processor for each hop. Without the spinning both pay for that.
+func measureOneProcessor(ctx context.Context, s sizes, m metrics) (err error) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	p, err := startParts(ctx, "GOMAXPROCS=1")
+	if err != nil {
+		return err
+	}
+	defer closing(&err, p.end)
+	return measureRatio(ctx, p, s, m, ".one_processor")
+}
+
+func medianRatio(of, floor []time.Duration) float64 {
+	ratios := make([]float64, len(of))
+	for i := range of {
+		ratios[i] = float64(of[i]) / float64(floor[i])
+	}
+	slices.Sort(ratios)
+	return ratios[len(ratios)/2]
 }
 
 // measureAllocations counts what all three processes allocate for a call.

@@ -1,6 +1,6 @@
-// Command benchbus measures the bus: a call through the engine and two clients,
-// each of the three in a process of its own, against the floor, a bare WebSocket
-// echo of the same bytes between two processes, interleaved in the same run. It
+// Command benchbus measures the bus: a call through the engine and two clients
+// against the floor, a bare WebSocket echo of the same bytes between two
+// processes, interleaved in the same run. It
 // prints a table and writes out/bench-bus.json: one flat object, metric to
 // number.
 package main
@@ -55,6 +55,7 @@ func run(ctx context.Context, s sizes, out string) error {
 		measure func(context.Context, sizes, metrics) error
 	}{
 		{"calls", measureCalls},
+		{"calls on one processor", measureOneProcessor},
 		{"10,000 functions", measureFleet},
 	} {
 		began := time.Now()

@@ -22,14 +22,15 @@ type process struct {
 	stderr  *strings.Builder
 }
 
-// start runs this program in a role and reads its greeting.
-func start(ctx context.Context, role, url string) (*process, error) {
+// start runs this program in a role, with additions to its environment, and reads
+// its greeting.
+func start(ctx context.Context, role, url string, env ...string) (*process, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
 	p := &process{command: exec.CommandContext(ctx, program), stderr: &strings.Builder{}}
-	p.command.Env = append(os.Environ(), roleVariable+"="+role, urlVariable+"="+url)
+	p.command.Env = append(append(os.Environ(), roleVariable+"="+role, urlVariable+"="+url), env...)
 	p.command.Stderr = p.stderr
 	if p.input, err = p.command.StdinPipe(); err != nil {
 		return nil, err
@@ -83,22 +84,27 @@ type parts struct {
 }
 
 // startParts starts all three; nothing is left when it fails.
-func startParts(ctx context.Context) (p *parts, err error) {
+func startParts(ctx context.Context, env ...string) (p *parts, err error) {
 	p = &parts{}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.end())
 		}
 	}()
-	if p.engine, err = start(ctx, engineRole, ""); err != nil {
+	if p.engine, err = start(ctx, engineRole, "", env...); err != nil {
 		return p, err
 	}
 	p.ends = append(p.ends, p.engine.end)
-	if p.executor, err = start(ctx, executorRole, p.engine.greeting.Bus); err != nil {
+	if p.executor, err = start(ctx, executorRole, p.engine.greeting.Bus, env...); err != nil {
 		return p, err
 	}
 	p.ends = append(p.ends, p.executor.end)
-	end, err := p.caller.connect(ctx, p.engine.greeting.Bus)
+	end, _, err := connect(ctx, p.engine.greeting.Bus, "near", serveEcho(nearFunction))
+	if err != nil {
+		return p, err
+	}
+	p.ends = append(p.ends, end)
+	end, err = p.caller.connect(ctx, p.engine.greeting.Bus)
 	if err != nil {
 		return p, err
 	}

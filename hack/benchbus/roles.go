@@ -28,7 +28,10 @@ const (
 	executorRole = "executor"
 
 	openListener = "workers"
+	// echoFunction is served by the executor's process, nearFunction by a second
+	// client in the caller's.
 	echoFunction = "bench::echo"
+	nearFunction = "bench::echo_near"
 	// handlers is above the largest number of calls in flight.
 	handlers = 1024
 	ending   = 10 * time.Second
@@ -104,16 +107,20 @@ func echo(w http.ResponseWriter, r *http.Request) {
 
 // playExecutor serves the function that gives its input back.
 func playExecutor(ctx context.Context) error {
-	end, _, err := connect(ctx, os.Getenv(urlVariable), "executor", func(c *bus.Client) error {
-		return c.RegisterFunction(bus.Function{ID: echoFunction, Handler: func(_ context.Context, inv bus.Invocation) (json.RawMessage, error) {
-			return inv.Data, nil
-		}})
-	})
+	end, _, err := connect(ctx, os.Getenv(urlVariable), "executor", serveEcho(echoFunction))
 	if err != nil {
 		return err
 	}
 	defer func() { _ = end() }()
 	return obey(greeting{})
+}
+
+func serveEcho(id string) func(*bus.Client) error {
+	return func(c *bus.Client) error {
+		return c.RegisterFunction(bus.Function{ID: id, Handler: func(_ context.Context, inv bus.Invocation) (json.RawMessage, error) {
+			return inv.Data, nil
+		}})
+	}
 }
 
 // connect runs a client until the returned function is called.
