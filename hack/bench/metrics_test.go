@@ -1,0 +1,60 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestSamplesOf_percentile(t *testing.T) {
+	for sentence, tc := range map[string]struct {
+		milliseconds []int
+		p            float64
+		want         float64
+	}{
+		"the median of an odd number is the middle one":        {[]int{9, 1, 5}, 0.5, 5},
+		"the median of an even number is the lower of the two": {[]int{4, 1, 2, 9}, 0.5, 2},
+		"a high percentile of few is the largest":              {[]int{3, 1, 2}, 0.95, 3},
+		"one alone is every percentile":                        {[]int{7}, 0.01, 7},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			var s samplesOf
+			for _, ms := range tc.milliseconds {
+				s = append(s, time.Duration(ms)*time.Millisecond)
+			}
+			if got := s.percentile(tc.p); got != tc.want {
+				t.Errorf("got %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestMetrics_write(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "out", "bench.json")
+	m := metrics{"operator_rss_mb": 12.3456}
+	m.add("call", samplesOf{time.Millisecond, 3 * time.Millisecond})
+	if err := m.write(path); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]float64{}
+	if err := json.Unmarshal(text, &got); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]float64{"operator_rss_mb": 12.35, "call_ms": 1, "call_p95_ms": 3}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+
+	m.add("nothing", nil)
+	if err := m.write(path); err == nil {
+		t.Error("a number that could not be measured was written")
+	}
+}
