@@ -47,7 +47,7 @@ test: controlplane build ## Run all tests with the race detector on real parts.
 
 .PHONY: e2e
 e2e: controlplane build ## Run only the tests that start the whole stack.
-	@KUBEBUILDER_ASSETS=$(ROOT)/bin/k8s hack/test.sh -count=1 $(TESTFLAGS) ./hack/dev/...
+	@KUBEBUILDER_ASSETS=$(ROOT)/bin/k8s hack/test.sh -count=1 $(TESTFLAGS) ./hack/dev/... ./hack/e2e/...
 
 .PHONY: verify
 verify: tools guest ## Regenerate what is generated; fail if that, the format or go vet finds something.
@@ -62,6 +62,26 @@ lint: guest ## Run golangci-lint.
 bench: controlplane build ## Measure latencies and memory; table and out/bench.json.
 	@$(PROGRESS) "compiling the benchmark" go build -o bin/bench ./hack/bench
 	@bin/bench
+
+.PHONY: bench-bus
+bench-bus: ## Measure calls over the bus against a bare WebSocket; table and out/bench-bus.json.
+	@$(PROGRESS) "compiling the benchmark" go build -o bin/bench-bus ./hack/benchbus
+	@bin/bench-bus
+
+.PHONY: conformance-bus
+conformance-bus: ## Drive the embedded engine with the published iii-sdk clients of npm and PyPI.
+	@$(PROGRESS) "compiling the suite" go build -o bin/conformance-bus ./hack/conformance/bus
+	@bin/conformance-bus
+
+.PHONY: conformance-sandbox
+conformance-sandbox: ## Drive the sandbox daemon with the published iii-sdk client, and try to escape from guests (BACKEND=namespaces).
+	@$(PROGRESS) "compiling the suite" env CGO_ENABLED=0 go build -trimpath -o bin/conformance-sandbox ./hack/conformance/sandbox
+	@bin/conformance-sandbox
+
+.PHONY: bench-sandbox
+bench-sandbox: ## Measure sandboxes beside bwrap; table and out/bench-sandbox.json.
+	@$(PROGRESS) "compiling the benchmark" env CGO_ENABLED=0 go build -trimpath -o bin/bench-sandbox ./hack/benchsandbox
+	@bin/bench-sandbox
 
 ##@ Build
 
@@ -91,7 +111,7 @@ generate: tools ## Regenerate the deep copy functions.
 .PHONY: manifests
 manifests: tools ## Regenerate the CRDs and the operator's role.
 	@$(CONTROLLER_GEN) crd:maxDescLen=1024 paths=./api/... output:crd:artifacts:config=config/crd/bases
-	@$(CONTROLLER_GEN) rbac:roleName=manager-role paths=./controllers/... output:rbac:artifacts:config=config/rbac
+	@$(CONTROLLER_GEN) rbac:roleName=manager-role paths=./controllers/... paths=./bus/shim/... output:rbac:artifacts:config=config/rbac
 
 .PHONY: docs
 docs: tools ## Regenerate the API reference.

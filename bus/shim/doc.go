@@ -9,4 +9,5 @@ package shim
 // +kubebuilder:rbac:groups=sandbox.iii.dev,resources=sandboxfunctions,verbs=get;list;watch;create;delete
 // +kubebuilder:rbac:groups=sandbox.iii.dev,resources=sandboxruntimes,verbs=get;create;delete
 // +kubebuilder:rbac:groups=sandbox.iii.dev,resources=sandboxruns,verbs=create;delete
-// +kubebuilder:rbac:groups="",resources=configmaps,verbs=list;create;patch;delete
+// ConfigMaps of sources are written in the runs namespace only:
+// config/default/runs_role.yaml.

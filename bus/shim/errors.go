@@ -69,6 +69,11 @@ func apiError(act string, err error) error {
 	if apierrors.IsInvalid(err) {
 		return invalid("%s", scrub(causesOf(err)))
 	}
+	if apierrors.IsForbidden(err) {
+		// The server's text names the operator's account, which is not the caller's
+		// business.
+		return engineError("%s: the operator's role does not allow it", act)
+	}
 	return engineError("%s: %s", act, scrub(err.Error()))
 }
 
