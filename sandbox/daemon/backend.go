@@ -15,6 +15,9 @@ import (
 type Backend interface {
 	// Isolation is the word that a sandbox's row in sandbox::list carries.
 	Isolation() string
+	// CheckImage returns an error that wraps ErrNoImage when there are no files for
+	// an image of the catalog.
+	CheckImage(image string) error
 	// Boot starts a guest and returns once it runs programs. The context bounds
 	// the boot only.
 	Boot(ctx context.Context, spec BootSpec) (Machine, error)
@@ -52,11 +55,14 @@ type Mount struct {
 
 // Machine is one running guest. Its methods may be called concurrently.
 type Machine interface {
+	Files
 	// Exec runs one program and returns when it has exited and its streams are
 	// closed. A program that passes its timeout is killed with its whole process
 	// group and reported with ErrExecTimeout.
 	Exec(ctx context.Context, spec ExecSpec) (ExecOutcome, error)
-	// WriteFile writes a file to a temporary name, syncs it and renames it.
+	// WriteFile writes a file to a temporary name, syncs it and renames it. When
+	// content pauses for too long it fails with ErrUploadStalled. After that, and
+	// after the end of the context, a pending Read of content may still go on.
 	WriteFile(ctx context.Context, spec WriteSpec, content io.Reader) (int64, error)
 	// OpenFile opens a regular file for reading and follows symbolic links
 	// inside the guest.

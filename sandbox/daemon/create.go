@@ -50,9 +50,6 @@ func (d *Daemon) boot(ctx context.Context, req createRequest) (*entry, error) {
 	ctx, cancel := context.WithTimeout(ctx, bootTimeout)
 	defer cancel()
 	machine, err := d.backend.Boot(ctx, spec)
-	if errors.Is(err, ErrNoImage) {
-		return nil, newFault(codeRootMissing, "rootfs missing on disk for image '%s'", req.Image)
-	}
 	if err != nil {
 		return nil, newFault(codeBoot, "VM boot failed: %v", err)
 	}
@@ -72,6 +69,9 @@ func (d *Daemon) bootSpec(req createRequest) (BootSpec, error) {
 	if err := d.config.checkCaps(req.Image, spec.CPUs, spec.MemoryMiB); err != nil {
 		return BootSpec{}, err
 	}
+	if err := d.checkImage(req.Image); err != nil {
+		return BootSpec{}, err
+	}
 	env := orDefault(req.Env, environment{})
 	if err := env.check(); err != nil {
 		return BootSpec{}, err
@@ -85,6 +85,19 @@ func (d *Daemon) bootSpec(req createRequest) (BootSpec, error) {
 		spec.HostPorts = d.config.GuestHostPorts
 	}
 	return spec, nil
+}
+
+// checkImage says that an image is absent where nothing may be installed, and
+// that its installation failed where it may: this daemon cannot pull (§2.2).
+func (d *Daemon) checkImage(image string) error {
+	err := d.backend.CheckImage(image)
+	if err == nil {
+		return nil
+	}
+	if errors.Is(err, ErrNoImage) && !d.config.AutoInstall {
+		return newFault(codeRootMissing, "rootfs missing on disk for image '%s'", image)
+	}
+	return newFault(codeInstall, "auto-install failed for image '%s': %v", image, err)
 }
 
 func (d *Daemon) entry(req createRequest, machine Machine) *entry {

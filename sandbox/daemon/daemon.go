@@ -91,6 +91,14 @@ func (d *Daemon) register() error {
 		function(d, "sandbox::catalog::list", "Lists the images.", d.catalog),
 		function(d, "sandbox::fs::write", "Writes a file of a sandbox atomically.", d.writeFile),
 		function(d, "sandbox::fs::read", "Opens a file of a sandbox.", d.readFile),
+		function(d, "sandbox::run", "Runs code in a sandbox of its own.", d.runCode),
+		function(d, "sandbox::fs::ls", "Lists a folder of a sandbox.", d.listFolder),
+		function(d, "sandbox::fs::mkdir", "Makes a folder in a sandbox.", d.makeFolder),
+		function(d, "sandbox::fs::rm", "Deletes a path of a sandbox.", d.removeFile),
+		function(d, "sandbox::fs::chmod", "Sets mode and owner of paths of a sandbox.", d.changeMode),
+		function(d, "sandbox::fs::mv", "Renames a path of a sandbox.", d.moveFile),
+		function(d, "sandbox::fs::grep", "Finds lines in files of a sandbox.", d.grepFiles),
+		function(d, "sandbox::fs::sed", "Replaces in files of a sandbox.", d.sedFiles),
 		function(d, "sandbox::fs::stat", "Describes a path of a sandbox.", d.statFile),
 	}
 	for _, f := range functions {

@@ -18,12 +18,16 @@ const (
 	codeStopped        = "S004"
 	codeImage          = "S100"
 	codeRootMissing    = "S101"
+	codeInstall        = "S102"
 	codeExecTimeout    = "S200"
 	codeFileArgument   = "S210"
 	codeFileMissing    = "S211"
 	codeFileType       = "S212"
+	codeFileExists     = "S213"
+	codeNotEmpty       = "S214"
 	codePermission     = "S215"
 	codeFileIO         = "S216"
+	codePattern        = "S217"
 	codeChannel        = "S218"
 	codeBoot           = "S300"
 	codeCapacity       = "S400"
@@ -47,12 +51,16 @@ var codeInfos = map[string]codeInfo{
 	codeStopped:        {"validation", false, "The sandbox is being removed; create a new one."},
 	codeImage:          {"config", false, "Use a name of sandbox::catalog::list that is also in image_allowlist."},
 	codeRootMissing:    {"internal", false, "The image has no root file system on this machine."},
+	codeInstall:        {"transient", true, "The image cannot be installed now; try again, or use another one."},
 	codeExecTimeout:    {"execution", false, "Raise timeout_ms, up to the daemon's max_exec_timeout_ms."},
 	codeFileArgument:   {"filesystem", false, ""},
 	codeFileMissing:    {"filesystem", false, ""},
 	codeFileType:       {"filesystem", false, ""},
+	codeFileExists:     {"filesystem", false, ""},
+	codeNotEmpty:       {"filesystem", false, ""},
 	codePermission:     {"filesystem", false, ""},
 	codeFileIO:         {"filesystem", false, ""},
+	codePattern:        {"filesystem", false, ""},
 	codeChannel:        {"transient", true, ""},
 	codeBoot:           {"platform", false, "The guest did not start or has ended; create a new sandbox."},
 	codeCapacity:       {"config", false, "Stop sandboxes that are not needed, or raise the limit in the configuration."},
@@ -66,6 +74,8 @@ type fault struct {
 	fix map[string]any
 	// note replaces the code's own hint when it is not empty.
 	note string
+	// bare leaves the hint out.
+	bare bool
 }
 
 func newFault(code, format string, args ...any) *fault {
@@ -95,7 +105,7 @@ func (f *fault) body() faultBody {
 		Fix: f.fix, Retryable: info.retryable, Code: f.code, Type: info.kind,
 		DocsURL: docsURL + f.code, Message: f.message,
 	}
-	if note := firstNonEmpty(f.note, info.note); note != "" {
+	if note := firstNonEmpty(f.note, info.note); note != "" && !f.bare {
 		body.FixNote = &note
 	}
 	return body

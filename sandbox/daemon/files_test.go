@@ -5,8 +5,11 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -188,6 +191,50 @@ func TestSchemas(t *testing.T) {
 	}
 	if len(info.ResponseSchema) == 0 {
 		t.Error("no response format is published")
+	}
+}
+
+// TestSchemas_of_all_functions wants the required fields of contracts/iii-sandbox.md
+// §3 and §4 in the published schemas, and an answer's fields.
+func TestSchemas_of_all_functions(t *testing.T) {
+	s := start(t, &daemontest.Backend{})
+	for function, want := range map[string]struct{ required, answer []string }{
+		"sandbox::exec":          {[]string{"sandbox_id"}, []string{"duration_ms", "exit_code", "stderr", "stdout", "success", "timed_out"}},
+		"sandbox::stop":          {[]string{"sandbox_id"}, []string{"sandbox_id", "stopped"}},
+		"sandbox::list":          {nil, []string{"sandboxes"}},
+		"sandbox::catalog::list": {nil, []string{"images", "isolation", "private_images"}},
+		"sandbox::run":           {[]string{"code", "image", "lang"}, []string{"duration_ms", "exit_code", "sandbox_id", "stderr", "stdout", "success", "timed_out"}},
+		"sandbox::fs::ls":        {[]string{"path", "sandbox_id"}, []string{"entries"}},
+		"sandbox::fs::stat":      {[]string{"path", "sandbox_id"}, []string{"is_dir", "is_symlink", "mode", "mtime", "name", "size"}},
+		"sandbox::fs::mkdir":     {[]string{"path", "sandbox_id"}, []string{"created"}},
+		"sandbox::fs::write":     {[]string{"path", "sandbox_id"}, []string{"bytes_written", "path"}},
+		"sandbox::fs::read":      {[]string{"path", "sandbox_id"}, []string{"body", "content", "mode", "mtime", "size"}},
+		"sandbox::fs::rm":        {[]string{"path", "sandbox_id"}, []string{"removed"}},
+		"sandbox::fs::chmod":     {[]string{"mode", "path", "sandbox_id"}, []string{"updated"}},
+		"sandbox::fs::mv":        {[]string{"dst", "sandbox_id", "src"}, []string{"moved"}},
+		"sandbox::fs::grep":      {[]string{"path", "pattern", "sandbox_id"}, []string{"matches", "truncated"}},
+		"sandbox::fs::sed":       {[]string{"pattern", "replacement", "sandbox_id"}, []string{"results", "total_replacements"}},
+	} {
+		t.Run(function, func(t *testing.T) {
+			info, err := s.Client.FunctionInfo(t.Context(), function, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			var request, response struct {
+				Required   []string
+				Properties object
+			}
+			if err := errors.Join(json.Unmarshal(info.RequestSchema, &request), json.Unmarshal(info.ResponseSchema, &response)); err != nil {
+				t.Fatal(err)
+			}
+			slices.Sort(request.Required)
+			if diff := cmp.Diff(want.required, request.Required); diff != "" {
+				t.Errorf("required (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(want.answer, slices.Sorted(maps.Keys(response.Properties))); diff != "" {
+				t.Errorf("answer (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 

@@ -33,6 +33,7 @@ type refusal struct {
 	Code, Type, Message string
 	Retryable           bool
 	Fix                 object
+	FixNote             *string `json:"fix_note"`
 }
 
 // refuse calls a function and wants an S-code.

@@ -252,7 +252,8 @@ func TestGuest_thatEnds(t *testing.T) {
 	call(t, s, "sandbox::stop", object{"sandbox_id": killed})
 }
 
-// killChildren kills the processes of every guest of this test.
+// killChildren kills the agents of every guest of this test, and only them: a
+// program that dies before its agent has an exit code.
 func killChildren(t *testing.T) {
 	t.Helper()
 	for _, child := range children(t) {
@@ -260,8 +261,13 @@ func killChildren(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// It may have ended with its parent.
-		_ = syscall.Kill(pid, syscall.SIGKILL)
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			continue // it has ended with its parent
+		}
+		if strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))[1] == fmt.Sprint(os.Getpid()) {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
 	}
 }
 

@@ -5,7 +5,8 @@ import (
 	"errors"
 )
 
-// fileRequest is that of sandbox::fs::stat and sandbox::fs::read.
+// fileRequest is that of sandbox::fs::stat, sandbox::fs::ls and
+// sandbox::fs::read.
 type fileRequest struct {
 	SandboxID string `json:"sandbox_id"`
 	Path      string `json:"path" jsonschema_description:"Absolute path in the guest."`
@@ -33,10 +34,14 @@ func (d *Daemon) statFile(ctx context.Context, req fileRequest) (fileEntry, erro
 	if err != nil {
 		return fileEntry{}, machineFault(err, req.Path)
 	}
+	return entryOf(info), nil
+}
+
+func entryOf(info FileInfo) fileEntry {
 	return fileEntry{
 		Name: info.Name, IsDir: info.IsDir, IsSymlink: info.IsSymlink, Size: info.Size,
 		Mode: formatMode(info.Mode), MTime: info.ModTime.Unix(),
-	}, nil
+	}
 }
 
 // claimPath admits a file call.

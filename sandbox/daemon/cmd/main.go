@@ -59,7 +59,7 @@ func run(ctx context.Context, arguments []string, output io.Writer) int {
 // serve proves that guests boot on this machine, then serves until the context
 // ends.
 func serve(ctx context.Context, settings settings, logger *slog.Logger) (err error) {
-	backend, err := namespaces.New(namespaces.Options{Logger: logger})
+	backend, err := namespaces.New(namespaces.Options{Logger: logger, Spare: true})
 	if err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func serve(ctx context.Context, settings settings, logger *slog.Logger) (err err
 		return err
 	}
 	logger.Info("Guests boot on this machine",
-		"isolation", backend.Isolation(), "limits", backend.Limits(), "network", backend.Network())
+		"isolation", backend.Isolation(), "layers", backend.Layers(), "limits", backend.Limits(), "network", backend.Network())
 	client, err := bus.New(bus.Options{
 		URL: settings.engine, Name: daemon.WorkerName, Logger: logger,
 		Description:       "Sandboxes made of Linux namespaces",

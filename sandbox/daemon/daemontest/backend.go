@@ -1,10 +1,12 @@
 // Package daemontest has what tests of the sandbox daemon and of its clients
-// share: a back end in memory and a daemon on an engine of its own.
+// share: a back end without guests and a daemon on an engine of its own.
 package daemontest
 
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/sandbox-operator/sandbox-operator/sandbox/daemon"
@@ -13,12 +15,16 @@ import (
 // ExecFunc stands in for the programs of a guest.
 type ExecFunc func(ctx context.Context, m *Machine, spec daemon.ExecSpec) (daemon.ExecOutcome, error)
 
-// Backend boots machines that are only memory. Set its fields before use.
+// Backend boots machines that are only a folder. Set its fields before use.
 type Backend struct {
 	// Boots, when not nil, is asked before every boot and may block or fail.
 	Boots func(ctx context.Context, spec daemon.BootSpec) error
 	// Exec answers every exec; nil means Echo.
 	Exec ExecFunc
+	// Absent are the images without files.
+	Absent []string
+	// Writes, when not nil, is asked before every written file and may fail.
+	Writes func() error
 	// Stops, when not nil, is asked before every stop and may fail.
 	Stops func() error
 
@@ -34,6 +40,14 @@ func (b *Backend) Isolation() string { return "memory" }
 // Close implements daemon.Backend.
 func (b *Backend) Close() error { return nil }
 
+// CheckImage implements daemon.Backend.
+func (b *Backend) CheckImage(image string) error {
+	if slices.Contains(b.Absent, image) {
+		return fmt.Errorf("no files: %w", daemon.ErrNoImage)
+	}
+	return nil
+}
+
 // Boot implements daemon.Backend.
 func (b *Backend) Boot(ctx context.Context, spec daemon.BootSpec) (daemon.Machine, error) {
 	if b.Boots != nil {
@@ -41,7 +55,10 @@ func (b *Backend) Boot(ctx context.Context, spec daemon.BootSpec) (daemon.Machin
 			return nil, err
 		}
 	}
-	m := &Machine{Spec: spec, backend: b, files: map[string]file{}, done: make(chan struct{})}
+	m, err := newMachine(b, spec)
+	if err != nil {
+		return nil, err
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.machines = append(b.machines, m)

@@ -1,39 +1,56 @@
 package daemontest
 
 import (
-	"bytes"
 	"context"
+	"errors"
 	"io"
-	"path"
+	"os"
 	"sync"
 	"time"
 
 	"github.com/sandbox-operator/sandbox-operator/sandbox/daemon"
+	"github.com/sandbox-operator/sandbox-operator/sandbox/daemon/guestfiles"
 )
 
-// Machine is a guest in memory. It knows files by whole paths and the folders
-// that they stand in.
+// Machine is a guest without programs. Its files are real ones in a folder of its
+// own, handled as in a guest.
 type Machine struct {
 	Spec daemon.BootSpec
 
 	backend *Backend
-	mu      sync.Mutex
-	files   map[string]file
-	writes  int
-	end     sync.Once
-	done    chan struct{}
+	folder  string
+	*tree
+	mu     sync.Mutex
+	writes int
+	end    sync.Once
+	done   chan struct{}
 }
 
-type file struct {
-	content []byte
-	mode    uint32
-}
+var _ daemon.Machine = (*Machine)(nil)
 
-// modTime is that of every file.
+// modTime is what stands for the time of every file.
 var modTime = time.Unix(1_790_000_000, 0)
 
+func newMachine(b *Backend, spec daemon.BootSpec) (*Machine, error) {
+	folder, err := os.MkdirTemp("", "machine-")
+	if err != nil {
+		return nil, err
+	}
+	files, err := guestfiles.Open(folder)
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(folder))
+	}
+	return &Machine{Spec: spec, backend: b, folder: folder, tree: &tree{files}, done: make(chan struct{})}, nil
+}
+
 // Die ends the machine by itself.
-func (m *Machine) Die() { m.end.Do(func() { close(m.done) }) }
+func (m *Machine) Die() {
+	m.end.Do(func() {
+		_ = m.files.Close()
+		_ = os.RemoveAll(m.folder)
+		close(m.done)
+	})
+}
 
 // Done implements daemon.Machine.
 func (m *Machine) Done() <-chan struct{} { return m.done }
@@ -65,17 +82,21 @@ func (m *Machine) Exec(ctx context.Context, spec daemon.ExecSpec) (daemon.ExecOu
 // WriteFile implements daemon.Machine.
 func (m *Machine) WriteFile(_ context.Context, spec daemon.WriteSpec, content io.Reader) (int64, error) {
 	defer m.countWrite()
-	if path.Dir(spec.Path) != "/" && !spec.Parents && !m.isFolder(path.Dir(spec.Path)) {
-		return 0, daemon.ErrParentMissing
+	if m.backend.Writes != nil {
+		if err := m.backend.Writes(); err != nil {
+			return 0, err
+		}
 	}
-	data, err := io.ReadAll(content)
+	upload, err := m.files.Create(spec)
+	if err != nil {
+		return 0, guestfiles.Named(err)
+	}
+	defer upload.Abort()
+	written, err := io.Copy(upload, content)
 	if err != nil {
 		return 0, err
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.files[spec.Path] = file{content: data, mode: spec.Mode}
-	return int64(len(data)), nil
+	return written, upload.Commit()
 }
 
 func (m *Machine) countWrite() {
@@ -92,45 +113,18 @@ func (m *Machine) Writes() int {
 }
 
 // OpenFile implements daemon.Machine.
-func (m *Machine) OpenFile(ctx context.Context, name string) (daemon.FileInfo, io.ReadCloser, error) {
-	info, err := m.Stat(ctx, name)
+func (m *Machine) OpenFile(_ context.Context, name string) (daemon.FileInfo, io.ReadCloser, error) {
+	file, info, err := m.files.OpenFile(name)
 	if err != nil {
-		return daemon.FileInfo{}, nil, err
+		return daemon.FileInfo{}, nil, guestfiles.Named(err)
 	}
-	if info.IsDir {
-		return daemon.FileInfo{}, nil, daemon.ErrWrongType
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return info, io.NopCloser(bytes.NewReader(m.files[name].content)), nil
+	info.ModTime = modTime
+	return info, file, nil
 }
 
 // Stat implements daemon.Machine.
 func (m *Machine) Stat(_ context.Context, name string) (daemon.FileInfo, error) {
-	if m.isFolder(name) {
-		return daemon.FileInfo{Name: path.Base(name), IsDir: true, Mode: 0o755, ModTime: modTime}, nil
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	f, there := m.files[name]
-	if !there {
-		return daemon.FileInfo{}, daemon.ErrFileMissing
-	}
-	return daemon.FileInfo{Name: path.Base(name), Size: int64(len(f.content)), Mode: f.mode, ModTime: modTime}, nil
-}
-
-func (m *Machine) isFolder(name string) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if name == "/" {
-		return true
-	}
-	for other := range m.files {
-		for parent := path.Dir(other); parent != "/"; parent = path.Dir(parent) {
-			if parent == name {
-				return true
-			}
-		}
-	}
-	return false
+	info, err := m.files.Stat(name)
+	info.ModTime = modTime
+	return info, guestfiles.Named(err)
 }

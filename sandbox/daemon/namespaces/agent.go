@@ -40,6 +40,7 @@ func runAgent() error {
 	if err != nil {
 		return err
 	}
+	go func() { _, _ = compiledFilters() }()
 	payload, joins, err := receivePacket(control)
 	if err != nil {
 		return err

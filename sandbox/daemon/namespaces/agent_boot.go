@@ -41,15 +41,16 @@ func boot(config bootConfig, joins []int, result *bootResult) error {
 		{"starting process 1", startProcessOne},
 		{"hiding parts of proc", maskProc},
 		{"moving to the root", enterRoot},
+		{"opening the root", openGuestTree},
 		{"bounding resources", boundResources},
-		{"dropping privileges", dropPrivileges},
+		{"dropping privileges", func() error { return dropPrivileges(config.Capabilities) }},
 	}
 	for _, step := range steps {
 		if err := step.do(); err != nil {
 			return fmt.Errorf("%s: %w", step.name, err)
 		}
 	}
-	processLimits = config.ProcessLimits
+	processLimits, uploadPause = config.ProcessLimits, config.UploadPause
 	return nil
 }
 

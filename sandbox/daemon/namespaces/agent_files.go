@@ -1,82 +1,140 @@
 package namespaces
 
 import (
+	"bytes"
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net"
 	"os"
-	"path/filepath"
-	"syscall"
-
-	"golang.org/x/sys/unix"
+	"time"
 
 	"github.com/sandbox-operator/sandbox-operator/sandbox/daemon"
+	"github.com/sandbox-operator/sandbox-operator/sandbox/daemon/guestfiles"
 )
 
-// serveFile answers a file request. Paths are resolved here, after the root has
-// moved, so that no link leads out of the guest.
-func serveFile(session *net.UnixConn, r request) {
-	path := filepath.Join("/", r.Path)
-	if r.Path != "" && r.Path[0] == '/' {
-		path = r.Path
+// uploadPause is how long content may pause before the agent gives the upload up;
+// set once by boot.
+var uploadPause time.Duration
+
+// guestTree is the guest's root; set once by boot, after the root has moved.
+var guestTree *guestfiles.Tree
+
+func openGuestTree() (err error) {
+	guestTree, err = guestfiles.Open("/")
+	return err
+}
+
+// fileOperations are those whose arguments and result are each one JSON text.
+var fileOperations = map[operation]func(context.Context, json.RawMessage) (any, error){
+	opList: withArguments(func(_ context.Context, path string) ([]daemon.FileInfo, error) {
+		return guestTree.List(path)
+	}),
+	opMakeDir: withArguments(func(_ context.Context, spec daemon.MakeDirSpec) (bool, error) {
+		return guestTree.MakeDir(spec)
+	}),
+	opRemove: withArguments(func(ctx context.Context, spec daemon.RemoveSpec) (bool, error) {
+		return true, guestTree.Remove(ctx, spec)
+	}),
+	opChangeMode: withArguments(func(ctx context.Context, spec daemon.ModeSpec) (int, error) {
+		return guestTree.ChangeMode(ctx, spec)
+	}),
+	opMove: withArguments(func(ctx context.Context, spec daemon.MoveSpec) (bool, error) {
+		return true, guestTree.Move(ctx, spec)
+	}),
+	opGrep: withArguments(func(ctx context.Context, spec daemon.GrepSpec) (daemon.GrepResult, error) {
+		return guestTree.Grep(ctx, spec)
+	}),
+	opSed: withArguments(func(ctx context.Context, spec daemon.SedSpec) (daemon.SedResult, error) {
+		return guestTree.Sed(ctx, spec)
+	}),
+}
+
+func withArguments[A, R any](do func(context.Context, A) (R, error)) func(context.Context, json.RawMessage) (any, error) {
+	return func(ctx context.Context, text json.RawMessage) (any, error) {
+		var arguments A
+		if err := json.Unmarshal(text, &arguments); err != nil {
+			return nil, err
+		}
+		return do(ctx, arguments)
 	}
+}
+
+// serveFile answers a file request, in the guest's root and with the rights of
+// its programs.
+func serveFile(session *net.UnixConn, r request) {
 	var err error
 	switch r.Op {
 	case opStat:
-		err = serveStat(session, path)
+		err = serveStat(session, r.Path)
 	case opOpen:
-		err = serveOpen(session, path)
+		err = serveOpen(session, r.Path)
 	case opWrite:
-		err = serveWrite(session, path, r)
+		err = serveWrite(session, r)
 	default:
-		err = fmt.Errorf("unknown operation %q", r.Op)
+		err = serveOperation(session, r)
 	}
 	if err != nil {
 		_ = writeJSON(session, reply{Failure: classify(err), Message: err.Error()})
 		// Content still on its way would turn the close into a reset, and the
 		// answer would be lost.
 		_ = session.CloseWrite()
+		_ = session.SetReadDeadline(time.Now().Add(uploadPause))
 		_, _ = io.Copy(io.Discard, session)
 	}
 }
 
-func serveStat(session *net.UnixConn, path string) error {
-	info, err := os.Lstat(path)
+// serveOperation ends the operation when the daemon hangs up.
+func serveOperation(session *net.UnixConn, r request) error {
+	do, known := fileOperations[r.Op]
+	if !known {
+		return fmt.Errorf("unknown operation %q", r.Op)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		_, _ = io.Copy(io.Discard, session)
+		cancel()
+	}()
+	result, err := do(ctx, r.Arguments)
 	if err != nil {
 		return err
 	}
-	return writeJSON(session, reply{Info: describe(info)})
+	return sendResult(session, result)
 }
 
-func describe(info fs.FileInfo) *fileInfo {
-	mode := uint32(info.Mode().Perm())
-	if status, ok := info.Sys().(*syscall.Stat_t); ok {
-		mode = status.Mode & 0o7777
+func sendResult(session *net.UnixConn, result any) error {
+	text, err := json.Marshal(result)
+	if err != nil {
+		return err
 	}
-	return &fileInfo{
-		Name: info.Name(), IsDir: info.IsDir(), IsSymlink: info.Mode()&fs.ModeSymlink != 0,
-		Size: info.Size(), Mode: mode, ModTimeUnix: info.ModTime().Unix(),
+	if len(text) > resultLimit {
+		return fmt.Errorf("the result has %d bytes, at most %d fit", len(text), resultLimit)
 	}
+	if writeJSON(session, reply{}) != nil {
+		return nil // the daemon hung up
+	}
+	_, _ = sendChunks(session, bytes.NewReader(text))
+	return nil
 }
 
-// serveOpen sends a regular file. It is opened without blocking, as a pipe of
-// that name would otherwise hold the agent.
+func serveStat(session *net.UnixConn, path string) error {
+	info, err := guestTree.Stat(path)
+	if err != nil {
+		return err
+	}
+	return writeJSON(session, reply{Info: &info})
+}
+
 func serveOpen(session *net.UnixConn, path string) error {
-	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	file, info, err := guestTree.OpenFile(path)
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	info, err := file.Stat()
-	if err != nil {
-		return err
-	}
-	if !info.Mode().IsRegular() {
-		return daemon.ErrWrongType
-	}
-	if err := writeJSON(session, reply{Info: describe(info)}); err != nil {
+	if err := writeJSON(session, reply{Info: &info}); err != nil {
 		return nil // the daemon hung up
 	}
 	// A cut is seen by the missing end mark.
@@ -84,49 +142,38 @@ func serveOpen(session *net.UnixConn, path string) error {
 	return nil
 }
 
-func serveWrite(session *net.UnixConn, path string, r request) error {
-	file, err := createBeside(path, r)
+func serveWrite(session *net.UnixConn, r request) error {
+	upload, err := guestTree.Create(daemon.WriteSpec{Path: r.Path, Mode: r.Mode, Parents: r.Parents})
 	if err != nil {
 		return err
 	}
-	kept := false
-	defer func() {
-		_ = file.Close()
-		if !kept {
-			_ = os.Remove(file.Name())
-		}
-	}()
+	defer upload.Abort()
 	if err := writeJSON(session, reply{}); err != nil {
 		return nil // the daemon hung up
 	}
-	written, err := io.Copy(file, &chunkReader{source: session})
+	written, err := io.Copy(upload, &chunkReader{source: &pauseReader{session: session}})
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return daemon.ErrUploadStalled
+	}
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return nil
 	}
-	if err = errors.Join(err, unix.Fchmod(int(file.Fd()), r.Mode&0o7777), file.Sync()); err != nil {
+	if err != nil {
 		return err
 	}
-	if err := os.Rename(file.Name(), path); err != nil {
+	if err := upload.Commit(); err != nil {
 		return err
 	}
-	kept = true
 	return writeJSON(session, reply{Written: written})
 }
 
-// createBeside makes a temporary file in the folder of path.
-func createBeside(path string, r request) (*os.File, error) {
-	if info, err := os.Lstat(path); err == nil && info.IsDir() {
-		return nil, daemon.ErrWrongType
+// pauseReader bounds the pauses of a session's content.
+type pauseReader struct{ session *net.UnixConn }
+
+// Read implements io.Reader.
+func (r *pauseReader) Read(p []byte) (int, error) {
+	if err := r.session.SetReadDeadline(time.Now().Add(uploadPause)); err != nil {
+		return 0, err
 	}
-	parent := filepath.Dir(path)
-	if r.Parents {
-		if err := os.MkdirAll(parent, 0o755); err != nil {
-			return nil, err
-		}
-	}
-	file, err := os.CreateTemp(parent, ".write-*")
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, daemon.ErrParentMissing
-	}
-	return file, err
+	return r.session.Read(p)
 }

@@ -64,13 +64,13 @@ func endWithProcessOne(pid int) {
 func forkProcessOne(ready int) (int, error) {
 	proc, target := cString("proc"), cString("proc")
 	name, word := cString("init"), []byte{1}
-	header, noCapabilities := emptyCapabilities()
+	header, none := capabilities(&noCapabilities, nil)
 	ignore := [4]uintptr{1} // SIG_IGN
 	calls := [processOneCalls]systemCall{
 		{unix.SYS_MOUNT, address(proc), address(target), address(proc), unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, 0},
 		{unix.SYS_PRCTL, unix.PR_SET_NAME, address(name), 0, 0, 0},
 		{unix.SYS_RT_SIGACTION, uintptr(unix.SIGCHLD), uintptr(unsafe.Pointer(&ignore)), 0, 8, 0},
-		{unix.SYS_CAPSET, header, noCapabilities, 0, 0, 0},
+		{unix.SYS_CAPSET, header, none, 0, 0, 0},
 		{unix.SYS_WRITE, uintptr(ready), address(word), 1, 0, 0},
 		{unix.SYS_CLOSE_RANGE, 0, uintptr(^uint32(0)), 0, 0, 0},
 	}
@@ -116,15 +116,21 @@ func forkMasked(calls *[processOneCalls]systemCall) (int, syscall.Errno) {
 	}
 }
 
-// capabilityHeader and its data outlive their addresses, which are all that the
+// capabilityHeader and the sets outlive their addresses, which are all that the
 // calls above hold.
 var (
-	capabilityHeader = unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	capabilityData   [2]unix.CapUserData
+	capabilityHeader                 = unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	noCapabilities, keptCapabilities [2]unix.CapUserData
 )
 
-func emptyCapabilities() (header, data uintptr) {
-	return uintptr(unsafe.Pointer(&capabilityHeader)), uintptr(unsafe.Pointer(&capabilityData))
+// capabilities makes a set of permitted and effective ones.
+func capabilities(set *[2]unix.CapUserData, members []uintptr) (header, data uintptr) {
+	for _, capability := range members {
+		word, bit := capability/32, uint32(1)<<(capability%32)
+		set[word].Effective |= bit
+		set[word].Permitted |= bit
+	}
+	return uintptr(unsafe.Pointer(&capabilityHeader)), uintptr(unsafe.Pointer(set))
 }
 
 func cString(text string) []byte { return append([]byte(text), 0) }

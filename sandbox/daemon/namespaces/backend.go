@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -26,9 +27,16 @@ type Options struct {
 	// DiskMiB bounds all that a guest can write; 0 means half of its memory,
 	// which it is part of.
 	DiskMiB int
+	// Spare keeps one agent ready for the next guest, from the first boot on, at
+	// the cost of its process: a boot then takes a fraction of the time.
+	Spare bool
 }
 
-const defaultMaxProcesses = 512
+const (
+	defaultMaxProcesses = 512
+	// defaultUploadPause is the guest's own bound (contracts/iii-sandbox.md §9).
+	defaultUploadPause = 30 * time.Second
+)
 
 // Backend boots guests out of namespaces. It keeps nothing on disk.
 type Backend struct {
@@ -40,15 +48,19 @@ type Backend struct {
 	cgroups      []cgroupKind
 	launcher     *launcher
 	owners       ownerRange
+	spares       spares
 	// dial and nameserver are how guests with a network get out.
 	dial       dialFunc
 	nameserver string
-	// closing counts the networks whose teardown still runs.
+	// closing counts the networks whose teardown still runs, and the spare that is
+	// being made.
 	closing sync.WaitGroup
 	// plainRoot is set when a user namespace is refused to root.
 	plainRoot atomic.Bool
 	// noDevice is set where guests cannot have a network device.
 	noDevice bool
+	// uploadPause is how long the content of a file may pause.
+	uploadPause time.Duration
 }
 
 var _ daemon.Backend = (*Backend)(nil)
@@ -76,6 +88,8 @@ func New(options Options) (*Backend, error) {
 		dial:         (&net.Dialer{}).DialContext,
 		nameserver:   hostNameserver(),
 		noDevice:     !outboundPossible(),
+		uploadPause:  defaultUploadPause,
+		spares:       spares{wanted: options.Spare},
 	}, nil
 }
 
@@ -93,6 +107,35 @@ func (b *Backend) Limits() string {
 		words = append(words, "resource limits of each process in place of: "+strings.Join(missing, ", "))
 	}
 	return strings.Join(words, "; ")
+}
+
+// Layers says in words what stands between a guest and this machine.
+func (b *Backend) Layers() string {
+	words := []string{"namespaces", "seccomp"}
+	switch {
+	case b.plainRoot.Load():
+		words = append(words, "no user namespace: the guest's root is this machine's, without capabilities")
+	case os.Geteuid() == 0:
+		words = append(words, "user numbers of the guest's own")
+	default:
+		words = append(words, "the user number of the daemon's own user")
+	}
+	if b.keepsCapabilities() {
+		words = append(words, "capabilities over its own files and processes only")
+	} else {
+		words = append(words, "no capabilities, so that chown and package managers fail")
+	}
+	if version := landlockVersion(); version > 0 {
+		words = append(words, fmt.Sprintf("Landlock version %d", version))
+	} else {
+		words = append(words, "no Landlock in this kernel, so that there is no second layer")
+	}
+	return strings.Join(words, "; ")
+}
+
+// keepsCapabilities says whether guests with numbers of their own keep some.
+func (b *Backend) keepsCapabilities() bool {
+	return os.Geteuid() == 0 && !b.plainRoot.Load() && !slices.Contains(b.unbounded(), "pids")
 }
 
 // unbounded names the controllers that no cgroup has.
@@ -172,8 +215,9 @@ func advice() string {
 	return "; this user needs to be allowed to make user namespaces"
 }
 
-// Close ends the thread that starts guests; no guest may be left.
+// Close ends the spare and the thread that starts guests; no guest may be left.
 func (b *Backend) Close() error {
+	b.spares.close()
 	b.launcher.close()
 	b.closing.Wait()
 	return nil

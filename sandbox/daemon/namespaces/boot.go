@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -24,20 +25,42 @@ func (b *Backend) Boot(ctx context.Context, spec daemon.BootSpec) (daemon.Machin
 	if err := b.check(spec); err != nil {
 		return nil, err
 	}
+	limits := cgroupLimits{memoryBytes: int64(spec.MemoryMiB) << 20, processes: b.maxProcesses, cpus: spec.CPUs}
+	m := b.spares.take(ctx, limits)
+	if m == nil {
+		var err error
+		if m, err = b.prepare(limits); err != nil {
+			return nil, fmt.Errorf("booting a guest: %w", err)
+		}
+	}
+	if err := m.boot(ctx, spec); err != nil {
+		m.abandon()
+		return nil, fmt.Errorf("booting a guest: %w", err)
+	}
+	b.spares.refill(b, limits)
+	return m, nil
+}
+
+// prepare starts an agent that waits to be told what to be. On an error nothing
+// of it is left.
+func (b *Backend) prepare(limits cgroupLimits) (*machine, error) {
 	slot, err := b.owners.take()
 	if err != nil {
 		return nil, err
 	}
-	m := &machine{backend: b, env: b.environment(spec), slot: slot, done: make(chan struct{})}
-	if err := m.boot(ctx, spec); err != nil {
+	m := &machine{backend: b, limits: limits, slot: slot, done: make(chan struct{})}
+	if m.group, err = newCgroup(b.cgroups, limits); err == nil {
+		err = m.launch()
+	}
+	if err != nil {
 		m.abandon()
-		return nil, fmt.Errorf("booting a guest: %w", err)
+		return nil, err
 	}
 	return m, nil
 }
 
 func (b *Backend) check(spec daemon.BootSpec) error {
-	if err := b.checkImage(spec.Image); err != nil {
+	if err := b.CheckImage(spec.Image); err != nil {
 		return err
 	}
 	if spec.CPUs < 1 || spec.CPUs > 255 {
@@ -67,17 +90,9 @@ func (b *Backend) environment(spec daemon.BootSpec) map[string]string {
 	return env
 }
 
+// boot makes a waiting agent a guest.
 func (m *machine) boot(ctx context.Context, spec daemon.BootSpec) error {
-	group, err := newCgroup(m.backend.cgroups, cgroupLimits{
-		memoryBytes: int64(spec.MemoryMiB) << 20, processes: m.backend.maxProcesses, cpus: spec.CPUs,
-	})
-	if err != nil {
-		return err
-	}
-	m.group = group
-	if err := m.launch(); err != nil {
-		return err
-	}
+	m.env = m.backend.environment(spec)
 	// An agent that is stuck is freed from its socket by its death.
 	stop := context.AfterFunc(ctx, m.kill)
 	defer stop()
@@ -135,8 +150,9 @@ func (m *machine) start(guestEnd *os.File) (*exec.Cmd, error) {
 // configure tells the agent what to be and waits until it is.
 func (m *machine) configure(spec daemon.BootSpec) error {
 	config := bootConfig{
-		Image: m.backend.plan, Mounts: spec.Mounts, UserNamespace: m.userNamespace, DiskBytes: m.diskBytes(spec),
-		Network: spec.Network, ProcessLimits: m.backend.processLimits(spec),
+		Image: m.backend.plan, Mounts: spec.Mounts, UserNamespace: m.userNamespace,
+		Capabilities: m.capabilities(), DiskBytes: m.diskBytes(spec),
+		Network: spec.Network, ProcessLimits: m.backend.processLimits(spec), UploadPause: m.backend.uploadPause,
 	}
 	if spec.Network {
 		config.Outbound = !m.backend.noDevice
@@ -152,6 +168,16 @@ func (m *machine) configure(spec daemon.BootSpec) error {
 		return fmt.Errorf("the guest's agent ended: %w", err)
 	}
 	return m.accept(payload, fds, config, spec.HostPorts)
+}
+
+// capabilities are what the guest's programs keep: none without numbers of their
+// own, which only root can give, and none where processes are counted by user
+// number, of which a program could then take many.
+func (m *machine) capabilities() []uintptr {
+	if !m.userNamespace || !m.backend.keepsCapabilities() {
+		return nil
+	}
+	return guestCapabilities
 }
 
 func (m *machine) sendConfig(config bootConfig) error {
@@ -200,7 +226,11 @@ func (m *machine) diskBytes(spec daemon.BootSpec) int64 {
 }
 
 // networkEnd is what carries a guest's traffic on the daemon's side.
-type networkEnd interface{ Close() error }
+type networkEnd interface {
+	Close() error
+	// LastUse is zero when the guest has not used its network.
+	LastUse() time.Time
+}
 
 func (m *machine) connectNetwork(fds []int, config bootConfig, ports []int) error {
 	if config.Outbound {

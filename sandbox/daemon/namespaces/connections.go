@@ -8,6 +8,7 @@ import (
 
 // connections are the open ones of a guest. The zero value is ready.
 type connections struct {
+	use     networkUse
 	mu      sync.Mutex
 	open    map[net.Conn]struct{}
 	closed  bool
@@ -27,15 +28,15 @@ func (c *connections) carry(guest, host net.Conn) {
 	}
 	defer c.forget(guest, host)
 	var copying sync.WaitGroup
-	copying.Go(func() { copyHalf(guest, host) })
-	copying.Go(func() { copyHalf(host, guest) })
+	copying.Go(func() { c.copyHalf(guest, host) })
+	copying.Go(func() { c.copyHalf(host, guest) })
 	copying.Wait()
 }
 
 // copyHalf copies one direction and passes on its end. When it breaks, the other
 // direction ends too.
-func copyHalf(to, from net.Conn) {
-	_, err := io.Copy(to, from)
+func (c *connections) copyHalf(to, from net.Conn) {
+	_, err := io.Copy(to, &usedReader{source: from, use: &c.use})
 	if half, ok := to.(halfCloser); ok && err == nil {
 		_ = half.CloseWrite()
 		return

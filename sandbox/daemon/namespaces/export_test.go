@@ -3,6 +3,7 @@ package namespaces
 import (
 	"context"
 	"net"
+	"time"
 
 	"github.com/sandbox-operator/sandbox-operator/sandbox/daemon"
 )
@@ -37,3 +38,18 @@ func InterpreterPrefix(program string) string {
 
 // AddPrefix gives guests an interpreter's installation from outside /usr.
 func AddPrefix(b *Backend, prefix string) { b.plan.addPrefix(prefix) }
+
+// UseUploadPause bounds how long the content of a file may pause.
+func UseUploadPause(pause time.Duration) func(*Backend) {
+	return func(b *Backend) { b.uploadPause = pause }
+}
+
+// SparePID is the host's number of the agent that waits, 0 for none.
+func SparePID(b *Backend) int {
+	b.spares.mu.Lock()
+	defer b.spares.mu.Unlock()
+	if b.spares.ready == nil {
+		return 0
+	}
+	return b.spares.ready.command.Process.Pid
+}

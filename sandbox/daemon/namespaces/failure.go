@@ -3,10 +3,9 @@ package namespaces
 import (
 	"errors"
 	"fmt"
-	"io/fs"
-	"syscall"
 
 	"github.com/sandbox-operator/sandbox-operator/sandbox/daemon"
+	"github.com/sandbox-operator/sandbox-operator/sandbox/daemon/guestfiles"
 )
 
 // failureKind is how the agent names an error on the wire.
@@ -17,6 +16,11 @@ const (
 	failureParent     failureKind = "parent"
 	failureType       failureKind = "type"
 	failurePermission failureKind = "permission"
+	failureExists     failureKind = "exists"
+	failureNotEmpty   failureKind = "not-empty"
+	failureArgument   failureKind = "argument"
+	failurePattern    failureKind = "pattern"
+	failureStalled    failureKind = "stalled"
 	failureOther      failureKind = "other"
 	// failureNotFound and failureNotExecutable are of exec only.
 	failureNotFound      failureKind = "not-found"
@@ -25,19 +29,43 @@ const (
 
 // classify names an error of a file operation; the agent calls it.
 func classify(err error) failureKind {
+	err = guestfiles.Named(err)
+	var argument *daemon.ArgumentError
+	var pattern *daemon.PatternError
 	switch {
+	case errors.As(err, &argument):
+		return failureArgument
+	case errors.As(err, &pattern):
+		return failurePattern
 	case errors.Is(err, daemon.ErrParentMissing):
 		return failureParent
-	case errors.Is(err, daemon.ErrWrongType), errors.Is(err, syscall.EISDIR),
-		errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ELOOP):
+	case errors.Is(err, daemon.ErrWrongType):
 		return failureType
-	case errors.Is(err, fs.ErrNotExist):
+	// Before "exists", which package errors takes it for.
+	case errors.Is(err, daemon.ErrNotEmpty):
+		return failureNotEmpty
+	case errors.Is(err, daemon.ErrExists):
+		return failureExists
+	case errors.Is(err, daemon.ErrFileMissing):
 		return failureMissing
-	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
+	case errors.Is(err, daemon.ErrPermission):
 		return failurePermission
+	case errors.Is(err, daemon.ErrUploadStalled):
+		return failureStalled
 	default:
 		return failureOther
 	}
+}
+
+// fileErrors are what the agent's words mean; where it says why, that is kept.
+var fileErrors = map[failureKind]error{
+	failureMissing:    daemon.ErrFileMissing,
+	failureParent:     daemon.ErrParentMissing,
+	failureType:       daemon.ErrWrongType,
+	failurePermission: daemon.ErrPermission,
+	failureExists:     daemon.ErrExists,
+	failureNotEmpty:   daemon.ErrNotEmpty,
+	failureStalled:    daemon.ErrUploadStalled,
 }
 
 // fileError turns the agent's answer back into the errors of package daemon.
@@ -45,15 +73,13 @@ func (r reply) fileError() error {
 	switch r.Failure {
 	case "":
 		return nil
-	case failureMissing:
-		return fmt.Errorf("%s: %w", r.Message, daemon.ErrFileMissing)
-	case failureParent:
-		return daemon.ErrParentMissing
-	case failureType:
-		return daemon.ErrWrongType
-	case failurePermission:
-		return fmt.Errorf("%s: %w", r.Message, daemon.ErrPermission)
-	default:
-		return errors.New(r.Message)
+	case failureArgument:
+		return &daemon.ArgumentError{Reason: r.Message}
+	case failurePattern:
+		return &daemon.PatternError{Reason: r.Message}
 	}
+	if known := fileErrors[r.Failure]; known != nil {
+		return fmt.Errorf("%s: %w", r.Message, known)
+	}
+	return errors.New(r.Message)
 }

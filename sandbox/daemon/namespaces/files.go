@@ -69,15 +69,19 @@ func (m *machine) WriteFile(ctx context.Context, spec daemon.WriteSpec, content 
 	if _, err := m.answer(ctx, session); err != nil {
 		return 0, err
 	}
+	sent := make(chan error, 1)
 	source := &remembering{source: content}
-	_, sendErr := sendChunks(session, source)
+	go func() { sent <- source.send(session) }()
+	r, err := m.answer(ctx, session)
+	// A sender that waits for its source would wait for ever.
+	if errors.Is(err, daemon.ErrUploadStalled) || ctx.Err() != nil {
+		return 0, err
+	}
+	if sendErr := <-sent; err != nil && errors.Is(err, daemon.ErrMachineGone) {
+		err = errors.Join(err, sendErr)
+	}
 	if source.err != nil {
 		return 0, source.err
-	}
-	// A full disk ends the sending; the reason is in the answer.
-	r, err := m.answer(ctx, session)
-	if err != nil && sendErr != nil && errors.Is(err, daemon.ErrMachineGone) {
-		err = errors.Join(err, sendErr)
 	}
 	return r.Written, err
 }
@@ -88,6 +92,17 @@ type remembering struct {
 	err    error
 }
 
+// send passes all on. When the source fails it hangs up, at which the agent
+// gives up too; a full disk ends the sending, and the reason is in the answer.
+func (r *remembering) send(session *net.UnixConn) error {
+	_, err := sendChunks(session, r)
+	if r.err != nil {
+		_ = session.CloseWrite()
+	}
+	return err
+}
+
+// Read implements io.Reader.
 func (r *remembering) Read(p []byte) (int, error) {
 	n, err := r.source.Read(p)
 	if err != nil && err != io.EOF {
@@ -127,8 +142,5 @@ func (r reply) info() daemon.FileInfo {
 	if r.Info == nil {
 		return daemon.FileInfo{}
 	}
-	return daemon.FileInfo{
-		Name: r.Info.Name, IsDir: r.Info.IsDir, IsSymlink: r.Info.IsSymlink, Size: r.Info.Size,
-		Mode: r.Info.Mode, ModTime: time.Unix(r.Info.ModTimeUnix, 0),
-	}
+	return *r.Info
 }

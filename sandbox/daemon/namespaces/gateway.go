@@ -58,6 +58,9 @@ func (g *gateway) connect(guest net.Conn, port int) {
 	g.open.carry(guest, host)
 }
 
+// LastUse implements networkEnd.
+func (g *gateway) LastUse() time.Time { return g.open.use.last() }
+
 // Close ends listeners and connections and waits for their goroutines.
 func (g *gateway) Close() error {
 	closeListeners(g.listeners)

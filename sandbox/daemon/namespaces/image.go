@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/sandbox-operator/sandbox-operator/sandbox/daemon"
 )
 
 // rootPlan says what of the host a guest sees, always read-only.
@@ -110,12 +112,25 @@ func (p rootPlan) path() string {
 
 const maxUsrDirs = 512
 
+// packageDirs are what nearly every package of a distribution puts files into.
+func packageDirs() []string {
+	dirs := []string{
+		"/usr/bin", "/usr/sbin", "/usr/lib", "/usr/lib/node_modules", "/usr/lib/python3", "/usr/lib/python3/dist-packages",
+		"/usr/share", "/usr/share/doc", "/usr/share/man", "/usr/share/lintian", "/usr/share/lintian/overrides", "/usr/include", "/usr/etc",
+	}
+	for section := 1; section <= 8; section++ {
+		dirs = append(dirs, fmt.Sprintf("/usr/share/man/man%d", section))
+	}
+	multiarch, _ := filepath.Glob("/usr/lib/*-linux-gnu*")
+	return append(dirs, multiarch...)
+}
+
 // writableUsrDirs are the folders that package managers install into. Each gets
 // a twin in the guest's own layer, owned by the guest's root; of the host's
 // folders it is not the owner.
 func writableUsrDirs() []string {
 	dirs := []string{}
-	for _, path := range []string{"/usr/bin", "/usr/lib", "/usr/lib/node_modules", "/usr/share", "/usr/include", "/usr/etc"} {
+	for _, path := range packageDirs() {
 		if isDir(path) {
 			dirs = append(dirs, path)
 		}
@@ -142,13 +157,15 @@ func below(path, directory string) bool {
 	return strings.HasPrefix(path, directory+"/")
 }
 
-// checkImage refuses names outside the catalog.
-func (b *Backend) checkImage(name string) error {
-	if _, known := presets[name]; !known {
-		return fmt.Errorf("image %q is not one of node, python", name)
+// CheckImage refuses what has no files here: this back end makes the presets out
+// of the host's interpreters and pulls nothing.
+func (b *Backend) CheckImage(name string) error {
+	program, known := presets[name]
+	if !known {
+		return fmt.Errorf("image %q is not one of node, python: %w", name, daemon.ErrNoImage)
 	}
 	if !b.available[name] {
-		return fmt.Errorf("image %q needs %s on the host, which is not installed", name, presets[name])
+		return fmt.Errorf("image %q needs %s on the host, which is not installed: %w", name, program, daemon.ErrNoImage)
 	}
 	return nil
 }

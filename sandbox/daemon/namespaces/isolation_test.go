@@ -1,6 +1,7 @@
 package namespaces_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -145,6 +146,7 @@ for pid in range(1, 400):
     for number in (signal.SIGKILL, signal.SIGSTOP, signal.SIGTERM, signal.SIGSEGV):
         try: os.kill(pid, number)
         except ProcessLookupError: assert pid != 1
+        except PermissionError: pass
     assert libc.ptrace(16, pid, 0, 0) == -1, 'traced %d' % pid
     assert libc.process_vm_readv(pid, None, 0, None, 0, 0) == -1, 'read %d' % pid
 assert open('/proc/1/comm').read() == 'init\n'
@@ -189,10 +191,64 @@ print(','.join(allowed) or 'none')
 			t.Errorf("%q ended with %d: %s", script, outcome.ExitCode, outcome.Stderr)
 		}
 	}
-	status := output(t, machine, "grep -E '^(Cap|NoNewPrivs|Seccomp:)' /proc/self/status | tr -d '\t\n'")
-	none := "0000000000000000"
-	if want := "CapInh:" + none + "CapPrm:" + none + "CapEff:" + none + "CapBnd:" + none + "CapAmb:" + none + "NoNewPrivs:1Seccomp:2"; status != want {
-		t.Errorf("status is %s", status)
+}
+
+// TestIsolation_capabilities wants none, or exactly those that the back end says.
+func TestIsolation_capabilities(t *testing.T) {
+	backend := newBackend(t)
+	machine := boot(t, backend)
+	kept := "0000000000000000"
+	if strings.Contains(backend.Layers(), "capabilities over its own files") {
+		kept = "00000000000004fb"
+	} else if os.Getenv(modeVariable) == "" && os.Geteuid() == 0 {
+		t.Errorf("root's guests have %q", backend.Layers())
+	}
+	const none = "0000000000000000"
+	want := "CapInh:" + none + "CapPrm:" + kept + "CapEff:" + kept + "CapBnd:" + kept + "CapAmb:" + none + "NoNewPrivs:1Seccomp:2"
+	status := "grep -E '^(Cap|NoNewPrivs|Seccomp:)' /proc/self/status | tr -d '\t\n'"
+	if got := output(t, machine, status); got != want {
+		t.Errorf("status is %s, want %s", got, want)
+	}
+	if kept == none {
+		return
+	}
+	// A change of user gives them up for good.
+	if got := output(t, machine, "setpriv --reuid 1000 --regid 1000 --clear-groups -- sh -c \"id -u; "+status+"\""); got != "1000\n"+strings.ReplaceAll(want, "CapPrm:"+kept+"CapEff:"+kept, "CapPrm:"+none+"CapEff:"+none) {
+		t.Errorf("status of another user is %s", got)
+	}
+	output(t, machine, `cd /opt && echo x > f && chown 1000:1000 f && [ "$(stat -c %u:%g f)" = 1000:1000 ] && chmod 600 f && cat f && chmod 4755 f &&
+		tar -cf t.tar f && rm f && tar -xpf t.tar && [ "$(stat -c %u:%a f)" = 1000:4755 ]`)
+	info, err := machine.ChangeMode(context.Background(), daemon.ModeSpec{Path: "/opt/f", Mode: 0o640, UID: new(uint32(33))})
+	if got := output(t, machine, "stat -c %u:%g:%a /opt/f"); err != nil || info != 1 || got != "33:1000:640\n" {
+		t.Errorf("chmod by the daemon: %d, %v, %q", info, err, got)
+	}
+	// What the numbers do not own, no capability opens.
+	for _, script := range []string{"echo x >> /usr/bin/env", "chown 0:0 /usr/bin/env", "chmod 777 /usr/bin", "echo x > /proc/1/oom_score_adj", "echo x > /proc/sys/kernel/domainname"} {
+		if outcome := shell(t, machine, script); outcome.ExitCode == 0 && script != "chmod 777 /usr/bin" {
+			t.Errorf("%q succeeded", script)
+		}
+	}
+}
+
+func TestIsolation_second_layer(t *testing.T) {
+	backend := newBackend(t)
+	if !strings.Contains(backend.Layers(), "Landlock version") {
+		t.Logf("layers are %q", backend.Layers())
+		return // a kernel without it, as the back end says
+	}
+	machine := boot(t, backend)
+	// Process 1 was started before the rules, so that no program may signal it.
+	outcome := run(t, machine, daemon.ExecSpec{Argv: []string{"python3", "-c", `
+import os, errno
+for act in (lambda: os.kill(1, 0), lambda: os.mknod('/tmp/null', 0o020666, os.makedev(1, 3))):
+    try: act(); print('allowed')
+    except OSError as e: print(errno.errorcode[e.errno])
+os.rename(open('/tmp/moved', 'w').name, '/opt/moved'); os.link('/opt/moved', '/home/linked')
+master, slave = os.openpty(); print(os.isatty(slave), os.ttyname(slave))
+`}})
+	lines := strings.Fields(string(outcome.Stdout))
+	if len(lines) != 4 || lines[0] != "EPERM" || !strings.HasPrefix(lines[1], "E") || lines[2] != "True" {
+		t.Errorf("got %q %s", outcome.Stdout, outcome.Stderr)
 	}
 }
 

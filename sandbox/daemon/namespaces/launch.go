@@ -97,6 +97,7 @@ func (o *ownerRange) give(slot int) {
 var bootCapabilities = []uintptr{
 	unix.CAP_SYS_ADMIN, unix.CAP_SETUID, unix.CAP_SETGID, unix.CAP_SETPCAP, unix.CAP_NET_ADMIN,
 	unix.CAP_NET_BIND_SERVICE, unix.CAP_DAC_OVERRIDE, unix.CAP_CHOWN, unix.CAP_FOWNER,
+	unix.CAP_FSETID, unix.CAP_KILL,
 }
 
 // agentCommand is this binary, started as an agent in namespaces of its own.

@@ -46,7 +46,7 @@ func TestBackend_Boot_failure(t *testing.T) {
 		change func(*daemon.BootSpec)
 		want   string
 	}{
-		"an image outside the catalog": {func(s *daemon.BootSpec) { s.Image = "ruby" }, `image "ruby" is not one of node, python`},
+		"an image outside the catalog": {func(s *daemon.BootSpec) { s.Image = "ruby" }, `image "ruby" is not one of node, python: the image has no root file system`},
 		"no processor":                 {func(s *daemon.BootSpec) { s.CPUs = 0 }, "0 processors is not between 1 and 255"},
 		"too little memory":            {func(s *daemon.BootSpec) { s.MemoryMiB = 1 }, "1 MiB of memory is under 32"},
 		"a port that is none":          {func(s *daemon.BootSpec) { s.HostPorts = []int{70000} }, "host port 70000 is not between 1 and 65535"},

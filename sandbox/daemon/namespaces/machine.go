@@ -18,6 +18,7 @@ import (
 type machine struct {
 	backend       *Backend
 	env           map[string]string
+	limits        cgroupLimits
 	slot          int
 	userNamespace bool
 	group         *cgroup

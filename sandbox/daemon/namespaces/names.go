@@ -30,6 +30,7 @@ const (
 type nameRelay struct {
 	nameserver string
 	dial       dialFunc
+	use        *networkUse
 	ctx        context.Context
 	socket     *gonet.UDPConn
 	slots      chan struct{}
@@ -38,13 +39,13 @@ type nameRelay struct {
 
 // newNameRelay listens on the gateway. Without a name server every question is
 // refused at once.
-func newNameRelay(ctx context.Context, s *stack.Stack, nameserver string, dial dialFunc) (*nameRelay, error) {
+func newNameRelay(ctx context.Context, s *stack.Stack, nameserver string, dial dialFunc, use *networkUse) (*nameRelay, error) {
 	local := tcpip.FullAddress{NIC: networkCard, Addr: tcpip.AddrFrom4(gatewayBytes), Port: dnsPort}
 	socket, err := gonet.DialUDP(s, &local, nil, ipv4.ProtocolNumber)
 	if err != nil {
 		return nil, err
 	}
-	n := &nameRelay{nameserver: nameserver, dial: dial, ctx: ctx, socket: socket, slots: make(chan struct{}, maxNameQueries)}
+	n := &nameRelay{nameserver: nameserver, dial: dial, use: use, ctx: ctx, socket: socket, slots: make(chan struct{}, maxNameQueries)}
 	n.working.Go(n.serve)
 	return n, nil
 }
@@ -56,6 +57,7 @@ func (n *nameRelay) serve() {
 		if err != nil {
 			return
 		}
+		n.use.mark()
 		select {
 		case n.slots <- struct{}{}:
 		default:

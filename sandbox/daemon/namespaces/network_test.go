@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -75,6 +76,28 @@ func TestNetwork_dead_port_fails(t *testing.T) {
 				t.Errorf("exit code %d: %s", got.ExitCode, got.Stderr)
 			}
 		})
+	}
+}
+
+func TestNetwork_use_is_remembered(t *testing.T) {
+	for name, mode := range networkModes {
+		t.Run(name, func(t *testing.T) {
+			server := listenOnLoopback(t, "payload")
+			machine := boot(t, newBackend(t, mode), online(portOf(server)))
+			use := machine.(daemon.NetworkUser)
+			output(t, machine, "true")
+			if got := use.LastNetworkUse(); !got.IsZero() {
+				t.Errorf("before any use it is %v", got)
+			}
+			before := time.Now()
+			fetch(t, machine, "100.96.0.1", portOf(server))
+			if got := use.LastNetworkUse(); got.Before(before) || got.After(time.Now()) {
+				t.Errorf("after a use at %v it is %v", before, got)
+			}
+		})
+	}
+	if got := newMachine(t).(daemon.NetworkUser).LastNetworkUse(); !got.IsZero() {
+		t.Errorf("without a network it is %v", got)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 	"gvisor.dev/gvisor/pkg/tcpip"
@@ -108,7 +109,7 @@ func (o *outbound) build(link *device, nameserver string) error {
 	o.stack.SetRouteTable([]tcpip.Route{{Destination: header.IPv4EmptySubnet, NIC: networkCard}})
 	forwarder := tcp.NewForwarder(o.stack, 0, maxConnecting, o.connect)
 	o.stack.SetTransportProtocolHandler(tcp.ProtocolNumber, forwarder.HandlePacket)
-	names, failed := newNameRelay(o.ctx, o.stack, nameserver, o.dial)
+	names, failed := newNameRelay(o.ctx, o.stack, nameserver, o.dial, &o.open.use)
 	o.names = names
 	return failed
 }
@@ -161,6 +162,9 @@ func (o *outbound) target(id stack.TransportEndpointID) (string, bool) {
 	}
 	return net.JoinHostPort(address.String(), strconv.Itoa(port)), o.policy.allowsAddress(address)
 }
+
+// LastUse implements networkEnd.
+func (o *outbound) LastUse() time.Time { return o.open.use.last() }
 
 // Close ends the network. What the kernel takes long for goes on behind; the
 // back end's Close waits for it.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -22,6 +23,9 @@ const (
 	// requestLimit bounds one JSON frame: argv and environment of a program,
 	// which Linux bounds to less (contracts/iii-sandbox.md §3.2: 4 MiB).
 	requestLimit = 4 << 20
+	// resultLimit bounds the result of a file operation, in bytes: with the other
+	// fields it must fit a message of the bus (contracts/iii-sandbox.md §4.1).
+	resultLimit = 14 << 20
 	// chunkSize is the size of the pieces in which file content travels.
 	chunkSize = 64 << 10
 )
@@ -33,6 +37,8 @@ type bootConfig struct {
 	// Mounts are further host folders, read-only.
 	Mounts        []daemon.Mount
 	UserNamespace bool
+	// Capabilities are what the guest's programs keep.
+	Capabilities []uintptr
 	// DiskBytes bounds everything the guest can write.
 	DiskBytes int64
 	Network   bool
@@ -41,6 +47,8 @@ type bootConfig struct {
 	Outbound bool
 	// ProcessLimits hold where no cgroup does.
 	ProcessLimits []processLimit
+	// UploadPause is how long the content of a file may pause.
+	UploadPause time.Duration
 }
 
 // processLimit is one resource limit of every program of a guest.
@@ -66,6 +74,15 @@ const (
 	opWrite operation = "write"
 	opOpen  operation = "open"
 	opStat  operation = "stat"
+	// The others carry their daemon.…Spec as Arguments; their result follows the
+	// reply as content.
+	opList       operation = "list"
+	opMakeDir    operation = "mkdir"
+	opRemove     operation = "remove"
+	opChangeMode operation = "mode"
+	opMove       operation = "move"
+	opGrep       operation = "grep"
+	opSed        operation = "sed"
 )
 
 // request is the first frame on a session's socket.
@@ -77,26 +94,19 @@ type request struct {
 	Argv    []string `json:",omitempty"`
 	Env     []string `json:",omitempty"`
 	Workdir string   `json:",omitempty"`
+	// Arguments are a daemon.…Spec.
+	Arguments json.RawMessage `json:",omitempty"`
 }
 
 // reply answers a request. An exec has two: one once the program runs, one when
 // it has ended.
 type reply struct {
-	Failure  failureKind `json:",omitempty"`
-	Message  string      `json:",omitempty"`
-	ExitCode int         `json:",omitempty"`
-	Exited   bool        `json:",omitempty"`
-	Written  int64       `json:",omitempty"`
-	Info     *fileInfo   `json:",omitempty"`
-}
-
-type fileInfo struct {
-	Name        string
-	IsDir       bool
-	IsSymlink   bool
-	Size        int64
-	Mode        uint32
-	ModTimeUnix int64
+	Failure  failureKind      `json:",omitempty"`
+	Message  string           `json:",omitempty"`
+	ExitCode int              `json:",omitempty"`
+	Exited   bool             `json:",omitempty"`
+	Written  int64            `json:",omitempty"`
+	Info     *daemon.FileInfo `json:",omitempty"`
 }
 
 // socketPair returns two connected sockets that programs do not inherit.
