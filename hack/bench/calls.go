@@ -103,7 +103,7 @@ func (b *bench) compare(ctx context.Context, c contestant) error {
 		}
 	}
 	for metric, taken := range times {
-		b.metrics.add(metric+c.suffix, taken)
+		add(b.metrics, metric+c.suffix, taken)
 	}
 	b.metrics["call.exec_ratio"+c.suffix] = times["call"].median() / times["exec"].median()
 	return b.call(ctx, "sandbox::stop", map[string]any{"sandbox_id": sandbox}, nil)

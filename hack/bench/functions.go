@@ -40,7 +40,7 @@ func (b *bench) measureApply(ctx context.Context) error {
 		}
 		times = append(times, took)
 	}
-	b.metrics.add("apply_ready", times)
+	add(b.metrics, "apply_ready", times)
 	return nil
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/sandbox-operator/sandbox-operator/api/v1alpha1"
 	"github.com/sandbox-operator/sandbox-operator/bus"
 	"github.com/sandbox-operator/sandbox-operator/hack/dev/stack"
+	"github.com/sandbox-operator/sandbox-operator/hack/figures"
 )
 
 // patience bounds the whole benchmark.
@@ -45,7 +46,7 @@ type bench struct {
 	stack   *stack.Stack
 	kube    client.WithWatch
 	bus     *bus.Client
-	metrics metrics
+	metrics figures.Metrics
 }
 
 func run(ctx context.Context, samples int, out string) (err error) {
@@ -67,7 +68,7 @@ func run(ctx context.Context, samples int, out string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, stopStack(s)) }()
-	b := &bench{samples: samples, stack: s, metrics: metrics{}}
+	b := &bench{samples: samples, stack: s, metrics: figures.Metrics{}}
 	return b.measure(ctx, out)
 }
 
@@ -101,8 +102,8 @@ func (b *bench) measure(ctx context.Context, out string) error {
 		}
 		fmt.Printf("  measured %-26s %5.1f s\n", part.name, time.Since(began).Seconds())
 	}
-	b.metrics.print(os.Stdout)
-	return b.metrics.write(out)
+	b.metrics.Print(os.Stdout, targets)
+	return b.metrics.Write(out)
 }
 
 // connect makes the clients; the returned function ends the bus connection.

@@ -37,7 +37,7 @@ func (b *bench) measureRuns(ctx context.Context) error {
 		}
 		stages["answer"] = append(stages["answer"], rest)
 	}
-	b.metrics.add("run", whole)
+	add(b.metrics, "run", whole)
 	for stage, times := range stages {
 		b.metrics["run."+stage+"_ms"] = times.median()
 	}

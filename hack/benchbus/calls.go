@@ -14,6 +14,7 @@ import (
 
 	"github.com/sandbox-operator/sandbox-operator/bus"
 	"github.com/sandbox-operator/sandbox-operator/bus/protocol"
+	"github.com/sandbox-operator/sandbox-operator/hack/figures"
 )
 
 // payload is what each call carries: about what a small request has.
@@ -101,7 +102,7 @@ func (b *bare) roundTrip(ctx context.Context) error {
 
 // measureCalls measures latency at 1, 16 and 256 in flight, throughput and
 // allocations.
-func measureCalls(ctx context.Context, s sizes, m metrics) (err error) {
+func measureCalls(ctx context.Context, s sizes, m figures.Metrics) (err error) {
 	p, err := startParts(ctx)
 	if err != nil {
 		return err
@@ -118,7 +119,7 @@ func measureCalls(ctx context.Context, s sizes, m metrics) (err error) {
 		if err != nil {
 			return err
 		}
-		m.latencies(fmt.Sprintf("bus.%d", inFlight), l)
+		latencies(m, fmt.Sprintf("bus.%d", inFlight), l)
 		m["bus.calls_per_s"] = max(m["bus.calls_per_s"], l.perSecond())
 	}
 	return measureAllocations(ctx, p, s, m, "")
@@ -132,7 +133,7 @@ func measureCalls(ctx context.Context, s sizes, m metrics) (err error) {
 // between two: both clients in this one, the engine in the other. With a third
 // process for the executor the operating system wakes one more for every call,
 // which bus.apart.p50_ratio tells.
-func measureRatio(ctx context.Context, p *parts, s sizes, m metrics, suffix string) error {
+func measureRatio(ctx context.Context, p *parts, s sizes, m figures.Metrics, suffix string) error {
 	floor, err := dialBare(ctx, p.engine.greeting.Echo)
 	if err != nil {
 		return err
@@ -161,7 +162,7 @@ func measureRatio(ctx context.Context, p *parts, s sizes, m metrics, suffix stri
 		}
 	}
 	for _, c := range contenders {
-		m.latencies(c.name+suffix, c.total)
+		latencies(m, c.name+suffix, c.total)
 	}
 	m["bus.p50_ratio"+suffix] = medianRatio(contenders[1].medians, contenders[0].medians)
 	m["bus.apart.p50_ratio"+suffix] = medianRatio(contenders[2].medians, contenders[0].medians)
@@ -172,7 +173,7 @@ func measureRatio(ctx context.Context, p *parts, s sizes, m metrics, suffix stri
 // in every process. A bare echo is quick where idle processors spin for work,
 // which ends before the longer way of a call comes back: then the machine has to
 // wake a processor for each hop. Without the spinning both pay for that.
-func measureOneProcessor(ctx context.Context, s sizes, m metrics) (err error) {
+func measureOneProcessor(ctx context.Context, s sizes, m figures.Metrics) (err error) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	p, err := startParts(ctx, "GOMAXPROCS=1")
 	if err != nil {
@@ -192,7 +193,7 @@ func medianRatio(of, floor []time.Duration) float64 {
 }
 
 // measureAllocations counts what all three processes allocate for a call.
-func measureAllocations(ctx context.Context, p *parts, s sizes, m metrics, suffix string) error {
+func measureAllocations(ctx context.Context, p *parts, s sizes, m figures.Metrics, suffix string) error {
 	before, err := p.mallocs()
 	if err != nil {
 		return err

@@ -7,17 +7,18 @@ import (
 	"fmt"
 
 	"github.com/sandbox-operator/sandbox-operator/bus"
+	"github.com/sandbox-operator/sandbox-operator/hack/figures"
 )
 
 // measureFleet measures the memory of a fresh engine with many functions on
 // many workers, and whether a call costs more there.
-func measureFleet(ctx context.Context, s sizes, m metrics) (err error) {
+func measureFleet(ctx context.Context, s sizes, m figures.Metrics) (err error) {
 	p, err := startParts(ctx)
 	if err != nil {
 		return err
 	}
 	defer closing(&err, p.end)
-	idle, err := p.engine.figures()
+	idle, err := p.engine.usage()
 	if err != nil {
 		return err
 	}
@@ -29,7 +30,7 @@ func measureFleet(ctx context.Context, s sizes, m metrics) (err error) {
 	if err := p.caller.awaitFleet(ctx, s.functions); err != nil {
 		return err
 	}
-	full, err := p.engine.figures()
+	full, err := p.engine.usage()
 	if err != nil {
 		return err
 	}
@@ -40,7 +41,7 @@ func measureFleet(ctx context.Context, s sizes, m metrics) (err error) {
 	if err != nil {
 		return err
 	}
-	m.latencies("bus.1_10k", l)
+	latencies(m, "bus.1_10k", l)
 	return measureAllocations(ctx, p, s, m, "_10k")
 }
 

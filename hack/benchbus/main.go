@@ -14,6 +14,8 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
+
+	"github.com/sandbox-operator/sandbox-operator/hack/figures"
 )
 
 // patience bounds the whole benchmark.
@@ -49,10 +51,10 @@ func main() {
 }
 
 func run(ctx context.Context, s sizes, out string) error {
-	m := metrics{}
+	m := figures.Metrics{}
 	for _, part := range []struct {
 		name    string
-		measure func(context.Context, sizes, metrics) error
+		measure func(context.Context, sizes, figures.Metrics) error
 	}{
 		{"calls", measureCalls},
 		{"calls on one processor", measureOneProcessor},
@@ -64,8 +66,8 @@ func run(ctx context.Context, s sizes, out string) error {
 		}
 		fmt.Printf("  measured %-20s %5.1f s\n", part.name, time.Since(began).Seconds())
 	}
-	m.print(os.Stdout)
-	return m.write(out)
+	m.Print(os.Stdout, targets)
+	return m.Write(out)
 }
 
 // closing joins the error of a clean-up to that of the work before it.

@@ -57,12 +57,12 @@ func (p *process) read(into any) error {
 	return json.Unmarshal(line, into)
 }
 
-// figures asks the process about itself.
-func (p *process) figures() (figures, error) {
+// usage asks the process about itself.
+func (p *process) usage() (usage, error) {
 	if _, err := io.WriteString(p.input, "\n"); err != nil {
-		return figures{}, err
+		return usage{}, err
 	}
-	var f figures
+	var f usage
 	err := p.read(&f)
 	return f, err
 }
@@ -123,14 +123,14 @@ func (p *parts) end() error {
 
 // mallocs counts the allocations so far of caller, engine and executor.
 func (p *parts) mallocs() ([3]uint64, error) {
-	own, err := ownFigures()
+	own, err := ownUsage()
 	if err != nil {
 		return [3]uint64{}, err
 	}
-	engine, err := p.engine.figures()
+	engine, err := p.engine.usage()
 	if err != nil {
 		return [3]uint64{}, err
 	}
-	executor, err := p.executor.figures()
+	executor, err := p.executor.usage()
 	return [3]uint64{own.Mallocs, engine.Mallocs, executor.Mallocs}, err
 }

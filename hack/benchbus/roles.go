@@ -44,8 +44,8 @@ type greeting struct {
 	Echo string `json:"echo,omitempty"`
 }
 
-// figures are what a role knows of itself.
-type figures struct {
+// usage is what a role knows of itself.
+type usage struct {
 	Mallocs uint64 `json:"mallocs"`
 	// RSSMB is the resident memory in MiB, before anything is collected for it.
 	RSSMB      float64 `json:"rss_mb"`
@@ -155,7 +155,7 @@ func obey(hello greeting) error {
 		return err
 	}
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
-		now, err := ownFigures()
+		now, err := ownUsage()
 		if err != nil {
 			return err
 		}
@@ -166,14 +166,14 @@ func obey(hello greeting) error {
 	return nil
 }
 
-func ownFigures() (figures, error) {
+func ownUsage() (usage, error) {
 	rss, err := residentMB()
 	if err != nil {
-		return figures{}, err
+		return usage{}, err
 	}
 	var memory runtime.MemStats
 	runtime.ReadMemStats(&memory)
-	return figures{Mallocs: memory.Mallocs, RSSMB: rss, Goroutines: runtime.NumGoroutine()}, nil
+	return usage{Mallocs: memory.Mallocs, RSSMB: rss, Goroutines: runtime.NumGoroutine()}, nil
 }
 
 // residentMB reads the process's resident memory.

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sandbox-operator/sandbox-operator/hack/figures"
 	"github.com/sandbox-operator/sandbox-operator/sandbox/daemon"
 	"github.com/sandbox-operator/sandbox-operator/sandbox/daemon/namespaces"
 )
@@ -21,7 +22,7 @@ type bench struct {
 	cold     *namespaces.Backend
 	options  options
 	progress io.Writer
-	metrics  metrics
+	metrics  figures.Metrics
 }
 
 const program = "/bin/true"

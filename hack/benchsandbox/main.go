@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/sandbox-operator/sandbox-operator/hack/figures"
 	"github.com/sandbox-operator/sandbox-operator/sandbox/daemon/namespaces"
 )
 
@@ -59,7 +60,7 @@ func measure(ctx context.Context, o options, out, progress io.Writer) (err error
 		return err
 	}
 	defer func() { err = errors.Join(err, cold.Close()) }()
-	b := &bench{ctx: ctx, backend: backend, cold: cold, options: o, progress: progress, metrics: metrics{}}
+	b := &bench{ctx: ctx, backend: backend, cold: cold, options: o, progress: progress, metrics: figures.Metrics{}}
 	if err := backend.SelfTest(ctx); err != nil {
 		return err
 	}
@@ -76,8 +77,8 @@ func measure(ctx context.Context, o options, out, progress io.Writer) (err error
 			return fmt.Errorf("measuring %s: %w", step.name, err)
 		}
 	}
-	b.metrics.print(out)
-	if err := b.metrics.write(o.output); err != nil {
+	b.metrics.Print(out, targets)
+	if err := b.metrics.Write(o.output); err != nil {
 		return err
 	}
 	if leaked := b.metrics["sandbox.leaked"]; leaked > 0 {

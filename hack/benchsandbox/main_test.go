@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sandbox-operator/sandbox-operator/hack/figures"
 	"github.com/sandbox-operator/sandbox-operator/sandbox/daemon/namespaces"
 )
 
@@ -26,7 +27,7 @@ func TestMeasure(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got metrics
+	var got figures.Metrics
 	if err := json.Unmarshal(text, &got); err != nil {
 		t.Fatal(err)
 	}

@@ -2,47 +2,18 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
-	"time"
+
+	"github.com/sandbox-operator/sandbox-operator/hack/conformance/clients"
 )
-
-// installProgress is where a person sees that an installation is at work.
-type installProgress = io.Writer
-
-// tick is how often an installation says that it is still at work.
-const tick = 15 * time.Second
-
-// installNode returns the node_modules of the locked npm packages.
-func installNode(ctx context.Context, progress installProgress) (string, error) {
-	lock, err := files.ReadFile("node/package-lock.json")
-	if err != nil {
-		return "", err
-	}
-	target, err := installed(ctx, progress, "npm", digest(lock), "iii-sdk with npm", func(ctx context.Context, dir string) error {
-		for _, name := range []string{"package.json", "package-lock.json"} {
-			text, err := files.ReadFile("node/" + name)
-			if err != nil {
-				return err
-			}
-			if err := os.WriteFile(filepath.Join(dir, name), text, 0o644); err != nil {
-				return err
-			}
-		}
-		return command(ctx, dir, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
-	})
-	return filepath.Join(target, "node_modules"), err
-}
 
 // installPython returns a folder with the pinned packages of one version of the
 // SDK, made for the present interpreter.
-func installPython(ctx context.Context, progress installProgress, version string) (string, error) {
+func installPython(ctx context.Context, progress io.Writer, version string) (string, error) {
 	name := "requirements-" + version + ".txt"
 	requirements, err := files.ReadFile("python/" + name)
 	if err != nil {
@@ -52,87 +23,16 @@ func installPython(ctx context.Context, progress installProgress, version string
 	if err != nil {
 		return "", fmt.Errorf("asking Python for its version: %w", err)
 	}
-	key := digest(append(tag, requirements...))
-	return installed(ctx, progress, "python-conformance", key, "iii-sdk "+version+" with pip", func(ctx context.Context, dir string) error {
+	key := clients.Digest(append(tag, requirements...))
+	return clients.Install(ctx, progress, "python-conformance", key, "iii-sdk "+version+" with pip", func(ctx context.Context, dir string) error {
 		list := filepath.Join(dir, name)
 		if err := os.WriteFile(list, requirements, 0o644); err != nil {
 			return err
 		}
-		if err := command(ctx, dir, python(), "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
+		if err := clients.Command(ctx, dir, python(), "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
 			"--root-user-action=ignore", "--no-deps", "--only-binary=:all:", "--target", dir, "--requirement", list); err != nil {
 			return err
 		}
-		return command(ctx, dir, python(), "-m", "compileall", "-q", dir)
+		return clients.Command(ctx, dir, python(), "-m", "compileall", "-q", dir)
 	})
-}
-
-// installed returns the cache folder kind/key, which build fills if it is not
-// there yet. It works beside the target and renames at the end: an interrupted
-// installation leaves nothing that looks finished, and two at once do no harm.
-func installed(ctx context.Context, progress installProgress, kind, key, what string, build func(context.Context, string) error) (string, error) {
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		return "", err
-	}
-	target := filepath.Join(cache, "sandbox-operator", kind, "conformance-"+key)
-	if _, err := os.Stat(target); err == nil {
-		return target, nil
-	}
-	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
-		return "", err
-	}
-	staged, err := os.MkdirTemp(filepath.Dir(target), ".new-")
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = os.RemoveAll(staged) }()
-	stop := narrate(progress, "installing "+what)
-	defer stop()
-	if err := build(ctx, staged); err != nil {
-		return "", fmt.Errorf("installing %s: %w", what, err)
-	}
-	if err := os.Rename(staged, target); err != nil {
-		if _, present := os.Stat(target); present != nil {
-			return "", err
-		}
-	}
-	return target, nil
-}
-
-// narrate says what is being done, at once and then every tick, until stopped.
-func narrate(progress io.Writer, what string) (stop func()) {
-	began := time.Now()
-	_, _ = fmt.Fprintf(progress, "  %s, once\n", what)
-	done, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		ticker := time.NewTicker(tick)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-done:
-				return
-			case <-ticker.C:
-				_, _ = fmt.Fprintf(progress, "  … %s (%.0f s)\n", what, time.Since(began).Seconds())
-			}
-		}
-	}()
-	return func() {
-		close(done)
-		<-ended
-	}
-}
-
-func command(ctx context.Context, dir, name string, args ...string) error {
-	c := exec.CommandContext(ctx, name, args...)
-	c.Dir = dir
-	if output, err := c.CombinedOutput(); err != nil {
-		return fmt.Errorf("%s %s: %w: %s", name, args[0], err, strings.TrimSpace(string(output)))
-	}
-	return nil
-}
-
-func digest(content []byte) string {
-	sum := sha256.Sum256(content)
-	return hex.EncodeToString(sum[:])[:24]
 }

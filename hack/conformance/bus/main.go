@@ -14,6 +14,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/sandbox-operator/sandbox-operator/hack/conformance/rows"
 )
 
 // patience bounds the whole program, the first installation of the packages
@@ -46,7 +48,7 @@ func run(ctx context.Context, out, progress io.Writer) (totals, error) {
 	if err != nil {
 		return totals{}, err
 	}
-	reports := make([]report, len(suites))
+	reports := make([]rows.Report, len(suites))
 	var group sync.WaitGroup
 	for i, s := range suites {
 		group.Go(func() { reports[i] = s.run(ctx) })
@@ -54,9 +56,9 @@ func run(ctx context.Context, out, progress io.Writer) (totals, error) {
 	group.Wait()
 	var sum totals
 	for i, s := range suites {
-		reports[i].print(out, s.name)
-		sum.passed += reports[i].count(true)
-		sum.failed += reports[i].count(false)
+		reports[i].Print(out, s.name)
+		sum.passed += reports[i].Count(true)
+		sum.failed += reports[i].Count(false)
 	}
 	_, _ = fmt.Fprintf(out, "%d passed, %d failed\n", sum.passed, sum.failed)
 	return sum, nil

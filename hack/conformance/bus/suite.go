@@ -5,14 +5,17 @@ import (
 	"cmp"
 	"context"
 	"embed"
-	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"github.com/sandbox-operator/sandbox-operator/hack/conformance/clients"
+	"github.com/sandbox-operator/sandbox-operator/hack/conformance/rows"
 )
 
 // The suites, without what an installation may have put beside them.
@@ -43,8 +46,8 @@ type suite struct {
 
 // allSuites installs what the suites need; a cached installation needs no
 // network.
-func allSuites(ctx context.Context, progress installProgress) ([]suite, error) {
-	modules, err := installNode(ctx, progress)
+func allSuites(ctx context.Context, progress io.Writer) ([]suite, error) {
+	modules, err := clients.Node(ctx, progress, files)
 	if err != nil {
 		return nil, err
 	}
@@ -68,31 +71,31 @@ func allSuites(ctx context.Context, progress installProgress) ([]suite, error) {
 
 // run starts an engine, runs the suite against it and ends both. Whatever goes
 // wrong besides a row is a failed row of its own.
-func (s suite) run(ctx context.Context) report {
+func (s suite) run(ctx context.Context) rows.Report {
 	ctx, cancelSuite := context.WithTimeout(ctx, suitePatience)
 	defer cancelSuite()
 	e, urls, err := startEngine(ctx)
 	if err != nil {
-		return brokenReport(err)
+		return rows.Broken(err)
 	}
 	r := s.drive(ctx, urls)
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), dying)
 	defer cancel()
 	if err := e.Close(closing); err != nil {
-		r.add(result{ID: "4.2 close", Name: "the engine ends when all clients are gone", Error: err.Error()})
+		r.Add(rows.Row{ID: "4.2 close", Name: "the engine ends when all clients are gone", Error: err.Error()})
 	}
 	return r
 }
 
 // drive runs the suite's program in a folder of its own.
-func (s suite) drive(ctx context.Context, urls string) report {
+func (s suite) drive(ctx context.Context, urls string) rows.Report {
 	dir, err := os.MkdirTemp("", "conformance-bus-")
 	if err != nil {
-		return brokenReport(err)
+		return rows.Broken(err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	if err := s.stage(dir); err != nil {
-		return brokenReport(err)
+		return rows.Broken(err)
 	}
 	var output, complaints bytes.Buffer
 	command := exec.CommandContext(ctx, s.command[0], s.command[1:]...)
@@ -103,7 +106,7 @@ func (s suite) drive(ctx context.Context, urls string) report {
 	command.Cancel = func() error { return syscall.Kill(-command.Process.Pid, syscall.SIGKILL) }
 	command.WaitDelay = dying
 	err = command.Run()
-	return readReport(&output, err, complaints.String())
+	return rows.Read(&output, err, complaints.String())
 }
 
 // stage writes the suite's sources into dir, beside its packages.
@@ -125,5 +128,3 @@ func (s suite) stage(dir string) error {
 func python() string {
 	return cmp.Or(os.Getenv("PYTHON"), "python3")
 }
-
-var errNoPlan = errors.New("the suite ended before it said how many rows it has")

@@ -4,13 +4,14 @@ import (
 	"bytes"
 	"context"
 	"embed"
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"syscall"
+
+	"github.com/sandbox-operator/sandbox-operator/hack/conformance/rows"
 )
 
 // The rows, without what an installation may have put beside them.
@@ -18,17 +19,15 @@ import (
 //go:embed node/*.json node/*.mjs
 var files embed.FS
 
-var errNoPlan = errors.New("the suite ended before it said how many rows it has")
-
 // drive runs the rows' program in a folder of its own, beside its packages.
-func drive(ctx context.Context, world, modules string) report {
+func drive(ctx context.Context, world, modules string) rows.Report {
 	dir, err := os.MkdirTemp("", "conformance-sandbox-")
 	if err != nil {
-		return brokenReport(err)
+		return rows.Broken(err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	if err := stage(dir, modules); err != nil {
-		return brokenReport(err)
+		return rows.Broken(err)
 	}
 	var output, complaints bytes.Buffer
 	command := exec.CommandContext(ctx, "node", "main.mjs")
@@ -39,7 +38,7 @@ func drive(ctx context.Context, world, modules string) report {
 	command.Cancel = func() error { return syscall.Kill(-command.Process.Pid, syscall.SIGKILL) }
 	command.WaitDelay = dying
 	err = command.Run()
-	return readReport(&output, err, complaints.String())
+	return rows.Read(&output, err, complaints.String())
 }
 
 func stage(dir, modules string) error {

@@ -18,6 +18,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/sandbox-operator/sandbox-operator/hack/conformance/clients"
+	"github.com/sandbox-operator/sandbox-operator/hack/conformance/rows"
 	"github.com/sandbox-operator/sandbox-operator/sandbox/daemon/namespaces"
 )
 
@@ -72,12 +74,12 @@ func run(ctx context.Context, o options, out, progress io.Writer) (totals, error
 	if _, known := backends[o.backend]; !known {
 		return totals{}, fmt.Errorf("back end %q is not one of %s", o.backend, knownBackends())
 	}
-	modules, err := installNode(ctx, progress)
+	modules, err := clients.Node(ctx, progress, files)
 	if err != nil {
 		return totals{}, err
 	}
 	all := modes()
-	reports := make([]report, len(all))
+	reports := make([]rows.Report, len(all))
 	var group sync.WaitGroup
 	for i, m := range all {
 		group.Go(func() { reports[i] = m.run(ctx, o, modules) })
@@ -85,9 +87,9 @@ func run(ctx context.Context, o options, out, progress io.Writer) (totals, error
 	group.Wait()
 	var sum totals
 	for i, r := range reports {
-		r.print(out, o.backend+", "+all[i].name)
-		sum.passed += r.count(true)
-		sum.failed += r.count(false)
+		r.Print(out, o.backend+", "+all[i].name)
+		sum.passed += r.Count(true)
+		sum.failed += r.Count(false)
 	}
 	_, _ = fmt.Fprintf(out, "%d passed, %d failed\n", sum.passed, sum.failed)
 	return sum, nil

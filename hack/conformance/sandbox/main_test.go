@@ -55,27 +55,3 @@ func TestRun_refusesUnknownBackEnds(t *testing.T) {
 		t.Errorf("error is %v", err)
 	}
 }
-
-// TestReadReport wants every way in which a suite can break to be a failed row.
-func TestReadReport(t *testing.T) {
-	whole := `{"plan":1}` + "\n" + `{"id":"1","name":"n","ok":true,"ms":3}` + "\n"
-	for name, tc := range map[string]struct {
-		output string
-		ended  error
-		failed int
-	}{
-		"a whole one":              {whole, nil, 0},
-		"a program that broke":     {whole, os.ErrClosed, 1},
-		"a program without rows":   {"", nil, 1},
-		"a row that is missing":    {`{"plan":2}` + "\n" + `{"id":"1","ok":true}` + "\n", nil, 1},
-		"a line that is no row":    {whole + "hello\n", nil, 1},
-		"a row that did not hold":  {`{"plan":1}` + "\n" + `{"id":"1","ok":false}` + "\n", nil, 1},
-		"a row without an outcome": {`{"plan":1}` + "\n" + `{"id":"1"}` + "\n", nil, 1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if got := readReport(strings.NewReader(tc.output), tc.ended, "").count(false); got != tc.failed {
-				t.Errorf("%d rows failed, want %d", got, tc.failed)
-			}
-		})
-	}
-}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"github.com/sandbox-operator/sandbox-operator/hack/conformance/rows"
 	"github.com/sandbox-operator/sandbox-operator/sandbox/daemon"
 )
 
@@ -81,30 +82,30 @@ func strictConfig() daemon.Config {
 }
 
 // run plants what guests must not reach, serves, and drives all rows.
-func (m mode) run(ctx context.Context, o options, modules string) report {
+func (m mode) run(ctx context.Context, o options, modules string) rows.Report {
 	secrets, err := plantSecrets()
 	defer removeAll(secrets)
 	if err != nil {
-		return brokenReport(err)
+		return rows.Broken(err)
 	}
 	open, closed, err := twoListeners()
 	if err != nil {
-		return brokenReport(err)
+		return rows.Broken(err)
 	}
 	defer open.Close()
 	defer closed.Close()
 	mounts, err := mountCount()
 	if err != nil {
-		return brokenReport(err)
+		return rows.Broken(err)
 	}
 	roomy, err := m.start(ctx, served{o.backend, mainConfig(portOf(open))})
 	if err != nil {
-		return brokenReport(err)
+		return rows.Broken(err)
 	}
 	strict, err := m.start(ctx, served{o.backend, strictConfig()})
 	if err != nil {
 		_ = roomy.stop()
-		return brokenReport(err)
+		return rows.Broken(err)
 	}
 	text, err := json.Marshal(world{
 		Bus: roomy.URL, Strict: strict.URL, Backend: o.backend, Mode: m.name, Short: o.short, Only: o.only,
@@ -112,21 +113,21 @@ func (m mode) run(ctx context.Context, o options, modules string) report {
 		Secrets: secrets, OpenPort: portOf(open), ClosedPort: portOf(closed),
 	})
 	if err != nil {
-		return brokenReport(err)
+		return rows.Broken(err)
 	}
 	r := drive(ctx, string(text), modules)
-	r.about = []string{"layers: " + roomy.Layers, "limits: " + roomy.Limits, "network: " + roomy.Network}
-	r.add(endRow("7.1 daemon killed", "a killed daemon takes its guests along", killed(strict)))
-	r.add(endRow("7.1 next daemon", "the next one removes the control groups of its guests", sweep(o.backend, strict)))
-	r.add(endRow("7.2 daemon ended", "an ended daemon leaves no process, mount and control group", ended(roomy, mounts)))
+	r.About = []string{"layers: " + roomy.Layers, "limits: " + roomy.Limits, "network: " + roomy.Network}
+	r.Add(endRow("7.1 daemon killed", "a killed daemon takes its guests along", killed(strict)))
+	r.Add(endRow("7.1 next daemon", "the next one removes the control groups of its guests", sweep(o.backend, strict)))
+	r.Add(endRow("7.2 daemon ended", "an ended daemon leaves no process, mount and control group", ended(roomy, mounts)))
 	return r
 }
 
-func endRow(id, name string, err error) result {
+func endRow(id, name string, err error) rows.Row {
 	if err != nil {
-		return result{ID: id, Name: name, Error: err.Error()}
+		return rows.Row{ID: id, Name: name, Error: err.Error()}
 	}
-	return result{ID: id, Name: name, OK: true}
+	return rows.Row{ID: id, Name: name, OK: true}
 }
 
 // plantSecrets makes files where a host keeps its own.

@@ -1,8 +1,11 @@
-package main
+// Package rows reads what a conformance suite reports, one row of JSON a line, and
+// prints it.
+package rows
 
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -14,8 +17,11 @@ const maxLine = 4 << 20
 // complaintBytes is how much of a suite's stderr is shown when it broke.
 const complaintBytes = 4 << 10
 
-// result is one row as a suite reports it.
-type result struct {
+// errNoPlan is of a suite that ended before it said what it would do.
+var errNoPlan = errors.New("the suite ended before it said how many rows it has")
+
+// Row is one row as a suite reports it.
+type Row struct {
 	ID    string `json:"id"`
 	Name  string `json:"name"`
 	OK    bool   `json:"ok"`
@@ -25,35 +31,39 @@ type result struct {
 	Plan int `json:"plan"`
 }
 
-// report is what a suite came to.
-type report struct {
-	rows []result
+// Report is what a suite came to.
+type Report struct {
+	// About is said before the rows.
+	About []string
+
+	rows []Row
 	plan int
 }
 
-func (r *report) add(row result) { r.rows = append(r.rows, row) }
+// Add appends a row.
+func (r *Report) Add(row Row) { r.rows = append(r.rows, row) }
 
-// brokenReport is of a suite that could not be run.
-func brokenReport(err error) report {
-	return report{rows: []result{{ID: "suite", Name: "runs to its end", Error: err.Error()}}}
+// Broken is the report of a suite that could not be run.
+func Broken(err error) Report {
+	return Report{rows: []Row{{ID: "suite", Name: "runs to its end", Error: err.Error()}}}
 }
 
-// readReport reads the lines of JSON that a suite wrote. A suite that died, or
+// Read reads the lines of JSON that a suite wrote. A suite that died, or
 // left out rows that it announced, has failed even if all its rows passed.
-func readReport(output io.Reader, ended error, complaints string) report {
-	var r report
+func Read(output io.Reader, ended error, complaints string) Report {
+	var r Report
 	lines := bufio.NewScanner(output)
 	lines.Buffer(nil, maxLine)
 	for lines.Scan() {
-		var row result
+		var row Row
 		if err := json.Unmarshal(lines.Bytes(), &row); err != nil {
-			row = result{ID: "suite", Name: "reports rows only", Error: lines.Text()}
+			row = Row{ID: "suite", Name: "reports rows only", Error: lines.Text()}
 		}
 		if row.Plan > 0 {
 			r.plan = row.Plan
 			continue
 		}
-		r.add(row)
+		r.Add(row)
 	}
 	switch {
 	case lines.Err() != nil:
@@ -65,13 +75,13 @@ func readReport(output io.Reader, ended error, complaints string) report {
 	}
 	if ended != nil {
 		tail := complaints[max(0, len(complaints)-complaintBytes):]
-		r.add(result{ID: "suite", Name: "runs to its end", Error: ended.Error() + "\n" + tail})
+		r.Add(Row{ID: "suite", Name: "runs to its end", Error: ended.Error() + "\n" + tail})
 	}
 	return r
 }
 
-// count counts the rows that passed, or those that failed.
-func (r report) count(ok bool) int {
+// Count counts the rows that passed, or those that failed.
+func (r Report) Count(ok bool) int {
 	n := 0
 	for _, row := range r.rows {
 		if row.OK == ok {
@@ -81,8 +91,12 @@ func (r report) count(ok bool) int {
 	return n
 }
 
-func (r report) print(out io.Writer, suite string) {
+// Print writes the rows under the suite's name.
+func (r Report) Print(out io.Writer, suite string) {
 	_, _ = fmt.Fprintf(out, "%s\n", suite)
+	for _, line := range r.About {
+		_, _ = fmt.Fprintf(out, "  %s\n", line)
+	}
 	for _, row := range r.rows {
 		mark := "ok  "
 		if !row.OK {

@@ -1,4 +1,6 @@
-package main
+// Package clients installs published packages for conformance suites, once per
+// content, into the user's cache.
+package clients
 
 import (
 	"context"
@@ -6,6 +8,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,21 +16,19 @@ import (
 	"time"
 )
 
-// installProgress is where a person sees that an installation is at work.
-type installProgress = io.Writer
-
 // tick is how often an installation says that it is still at work.
 const tick = 15 * time.Second
 
-// installNode returns the node_modules of the locked npm packages.
-func installNode(ctx context.Context, progress installProgress) (string, error) {
-	lock, err := files.ReadFile("node/package-lock.json")
+// Node returns the node_modules of the npm packages that files locks in
+// node/package.json and node/package-lock.json.
+func Node(ctx context.Context, progress io.Writer, files fs.FS) (string, error) {
+	lock, err := fs.ReadFile(files, "node/package-lock.json")
 	if err != nil {
 		return "", err
 	}
-	target, err := installed(ctx, progress, "npm", digest(lock), "iii-sdk with npm", func(ctx context.Context, dir string) error {
+	target, err := Install(ctx, progress, "npm", Digest(lock), "iii-sdk with npm", func(ctx context.Context, dir string) error {
 		for _, name := range []string{"package.json", "package-lock.json"} {
-			text, err := files.ReadFile("node/" + name)
+			text, err := fs.ReadFile(files, "node/"+name)
 			if err != nil {
 				return err
 			}
@@ -35,15 +36,15 @@ func installNode(ctx context.Context, progress installProgress) (string, error) 
 				return err
 			}
 		}
-		return command(ctx, dir, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
+		return Command(ctx, dir, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
 	})
 	return filepath.Join(target, "node_modules"), err
 }
 
-// installed returns the cache folder kind/key, which build fills if it is not
+// Install returns the cache folder of a kind and key, which build fills if it is not
 // there yet. It works beside the target and renames at the end: an interrupted
 // installation leaves nothing that looks finished, and two at once do no harm.
-func installed(ctx context.Context, progress installProgress, kind, key, what string, build func(context.Context, string) error) (string, error) {
+func Install(ctx context.Context, progress io.Writer, kind, key, what string, build func(context.Context, string) error) (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return "", err
@@ -97,7 +98,8 @@ func narrate(progress io.Writer, what string) (stop func()) {
 	}
 }
 
-func command(ctx context.Context, dir, name string, args ...string) error {
+// Command runs a program in a folder; its error holds what the program said.
+func Command(ctx context.Context, dir, name string, args ...string) error {
 	c := exec.CommandContext(ctx, name, args...)
 	c.Dir = dir
 	if output, err := c.CombinedOutput(); err != nil {
@@ -106,7 +108,8 @@ func command(ctx context.Context, dir, name string, args ...string) error {
 	return nil
 }
 
-func digest(content []byte) string {
+// Digest names content.
+func Digest(content []byte) string {
 	sum := sha256.Sum256(content)
 	return hex.EncodeToString(sum[:])[:24]
 }
