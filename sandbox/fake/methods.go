@@ -41,11 +41,11 @@ func (p *Provider) List(ctx context.Context) ([]sandbox.Info, error) {
 // Exec implements sandbox.Provider. Over the slots it is a BusyError; when the
 // sandbox is lost under a running program, a TransientError as of S300.
 func (p *Provider) Exec(ctx context.Context, id sandbox.ID, req sandbox.ExecRequest) (sandbox.ExecResult, error) {
-	b, run, err := p.admit(ctx, id, req)
+	b, info, run, err := p.admit(ctx, id, req)
 	if err != nil {
 		return sandbox.ExecResult{}, err
 	}
-	result, err := run(ctx, b.info, req)
+	result, err := run(ctx, info, req)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	b.info.ExecInFlight--
@@ -56,20 +56,20 @@ func (p *Provider) Exec(ctx context.Context, id sandbox.ID, req sandbox.ExecRequ
 	return result, err
 }
 
-// admit takes a slot.
-func (p *Provider) admit(ctx context.Context, id sandbox.ID, req sandbox.ExecRequest) (*box, ExecFunc, error) {
+// admit takes a slot and returns the sandbox's row as it is then.
+func (p *Provider) admit(ctx context.Context, id sandbox.ID, req sandbox.ExecRequest) (*box, sandbox.Info, ExecFunc, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	b, err := p.beginIn(ctx, Call{Method: Exec, ID: id, Exec: req})
 	if err != nil {
-		return nil, nil, err
+		return nil, sandbox.Info{}, nil, err
 	}
 	if b.info.ExecSlotsFree == 0 {
-		return nil, nil, sandbox.NewBusyError()
+		return nil, sandbox.Info{}, nil, sandbox.NewBusyError()
 	}
 	b.info.ExecInFlight++
 	b.info.ExecSlotsFree--
-	return b, p.execFunc, nil
+	return b, b.info, p.execFunc, nil
 }
 
 // WriteFile implements sandbox.Provider.

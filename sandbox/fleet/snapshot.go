@@ -19,8 +19,9 @@ type Instance struct {
 type Snapshot struct {
 	// Time is when the list was asked for, zero before the first success.
 	Time time.Time
-	// Available says that the latest reading succeeded. While it is false the rest
-	// is of the last one that did.
+	// Available says that the back end can be reached: the latest reading
+	// succeeded, or is the first that failed for a reason that may have passed.
+	// After a failure the rest is of the last reading that succeeded.
 	Available bool
 	// Err is why the latest reading failed.
 	Err error

@@ -5,6 +5,7 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -17,6 +18,10 @@ const DefaultInterval = 2 * time.Second
 // maxInterval is the distance of readings when nobody is interested or the back
 // end cannot be reached.
 const maxInterval = 10 * time.Second
+
+// maxMissed is the number of failed readings in a row that mean that the back end
+// is away although it has not left the bus.
+const maxMissed = 2
 
 // Lister is the part of a sandbox.Provider that is watched.
 type Lister interface {
@@ -45,6 +50,7 @@ type Watcher struct {
 
 	mu          sync.Mutex
 	snapshot    Snapshot
+	missed      int
 	interested  int
 	nextID      int
 	subscribers map[int]func(Change)
@@ -149,7 +155,7 @@ func (w *Watcher) store(asked time.Time, infos []sandbox.Info, err error) (Chang
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	next := w.snapshot
-	next.Available, next.Err = err == nil, err
+	next.Available, next.Err = w.answers(err), err
 	if err == nil {
 		next.Time, next.All, next.Ours = asked, infos, group(infos, w.operatorID)
 	}
@@ -160,6 +166,20 @@ func (w *Watcher) store(asked time.Time, infos []sandbox.Info, err error) (Chang
 		subscribers = append(subscribers, f)
 	}
 	return change, subscribers
+}
+
+// answers says whether the back end counts as reachable after a reading. One
+// reading that fails while it is there, by a hiccup or by taking too long, says
+// nothing yet: all functions would leave the bus for it. The caller holds the
+// lock.
+func (w *Watcher) answers(err error) bool {
+	if err == nil {
+		w.missed = 0
+		return true
+	}
+	w.missed++
+	absent := sandbox.IsUnavailable(err) && !errors.Is(err, context.DeadlineExceeded)
+	return w.snapshot.Available && !absent && w.missed < maxMissed
 }
 
 // nextPause is the interval while there is something to watch, and otherwise

@@ -124,6 +124,29 @@ func TestWatcher_absence(t *testing.T) {
 	})
 }
 
+func TestWatcher_hiccups(t *testing.T) {
+	for name, hiccup := range map[string]error{
+		"a reading that took too long": sandbox.NewUnavailableError(context.DeadlineExceeded),
+		"an error of the daemon":       sandbox.NewTransientError("S218", "stalled"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			watch(t, func(w *watched) {
+				w.poke()
+				w.provider.FailNext(fake.List, hiccup)
+				if changes := w.poke(); changes != nil || !w.Snapshot().Available || w.Snapshot().Err == nil {
+					t.Errorf("one failure changed %+v", changes)
+				}
+				w.poke()
+				w.provider.FailNext(fake.List, hiccup, hiccup)
+				w.poke()
+				if diff := cmp.Diff([]Change{{AvailabilityChanged: true}}, w.poke()); diff != "" {
+					t.Errorf("two in a row (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
 func TestWatcher_rate(t *testing.T) {
 	for name, tc := range map[string]struct {
 		prepare func(w *watched) (undo func())

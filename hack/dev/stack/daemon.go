@@ -18,6 +18,10 @@ import (
 // maxSandboxes first.
 const daemonGrace = 60 * time.Second
 
+// lastFunction is the daemon's function that the bus hears of last, since a client
+// registers by id.
+const lastFunction = "sandbox::stop"
+
 // maxSandboxes is the daemon's cap on sandboxes that run at once.
 const maxSandboxes = 32
 
@@ -30,7 +34,7 @@ func (s *Stack) startDaemon(ctx context.Context) (stopper, string, error) {
 	}
 	probeCtx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	known, err := busFunctionReady(probeCtx, s.BusURL, "sandbox::create")
+	known, err := busFunctionReady(probeCtx, s.BusURL, lastFunction)
 	if err != nil {
 		return nil, "", err
 	}

@@ -47,7 +47,8 @@ func Start(t testing.TB, o Options) *Stack {
 	address := startEngine(t)
 	s := &Stack{URL: address, Client: startClient(t, address)}
 	s.startDaemon(t, o)
-	s.await(t, "sandbox::fs::stat")
+	// The client registers by id, so this one comes last.
+	s.await(t, "sandbox::stop")
 	return s
 }
 
