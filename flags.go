@@ -87,7 +87,7 @@ func (o options) validate() error {
 	bounded("max-timeout", o.MaxTimeout, time.Millisecond, maxCallTimeout)
 	bounded("idle-timeout", o.IdleTimeout, 30*time.Second, 7*24*time.Hour)
 	if o.WorkerName == "" || strings.Contains(o.WorkerName, "::") {
-		problems = append(problems, fmt.Errorf("--worker-name is %q; it must not be empty or contain ::", o.WorkerName))
+		problems = append(problems, fmt.Errorf(`--worker-name is %q; it must not be empty or contain "::"`, o.WorkerName))
 	}
 	if o.RunsNamespace == "" {
 		problems = append(problems, errors.New("--runs-namespace must not be empty"))

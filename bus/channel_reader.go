@@ -148,7 +148,7 @@ func reportedError(text []byte) error {
 		Error json.RawMessage `json:"error"`
 	}
 	if json.Unmarshal(text, &report) != nil || len(report.Error) == 0 || string(report.Error) == "null" {
-		return nil
+		return nil //nolint:nilerr // What is no JSON is a message of another kind.
 	}
 	var message string
 	if json.Unmarshal(report.Error, &message) == nil {

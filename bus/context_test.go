@@ -68,7 +68,7 @@ func TestClient_traceContext(t *testing.T) {
 		t.Fatal(err)
 	}
 	// A handler's own calls belong to the trace of its caller.
-	relay := func(ctx context.Context, inv bus.Invocation) (json.RawMessage, error) {
+	relay := func(ctx context.Context, _ bus.Invocation) (json.RawMessage, error) {
 		return server.Call(ctx, bus.Call{FunctionID: "trace::look"})
 	}
 	if err := server.RegisterFunction(bus.Function{ID: "trace::relay", Handler: relay}); err != nil {

@@ -33,7 +33,7 @@ func (c *Client) stayConnected(ctx context.Context) error {
 	for {
 		joined, err := c.connect(ctx)
 		if ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // The end of ctx is how Run is asked to end.
 		}
 		if fatal := c.fatal(err); fatal != nil {
 			c.update(func() { c.rejected = fatal })

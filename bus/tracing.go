@@ -35,15 +35,15 @@ func (call Call) traced(ctx context.Context) Call {
 	return call
 }
 
-// withTrace makes the caller's span and baggage those of ctx, as remote ones,
-// so that what the handler calls and records belongs to the same trace. What
+// withTrace makes the caller's span and the members of its baggage those of ctx,
+// as remote ones, so that what the handler calls and records belongs to the same trace. What
 // does not parse is left out.
-func withTrace(ctx context.Context, traceparent, baggage string) context.Context {
+func withTrace(ctx context.Context, traceparent, members string) context.Context {
 	if traceparent != "" {
 		ctx = traceContext.Extract(ctx, propagation.MapCarrier{traceparentKey: traceparent})
 	}
-	if baggage != "" {
-		ctx = traceBaggage.Extract(ctx, propagation.MapCarrier{baggageKey: baggage})
+	if members != "" {
+		ctx = traceBaggage.Extract(ctx, propagation.MapCarrier{baggageKey: members})
 	}
 	return ctx
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // yamlBlock is a fenced block that is marked as YAML.
-var yamlBlock = regexp.MustCompile("(?ms)^```ya?ml\n(.*?)^```$")
+var yamlBlock = regexp.MustCompile("(?ms)^```ya?ml$(.*?)\n```$")
 
 // pages are the README and everything below docs.
 func pages() []string {
@@ -108,7 +108,7 @@ var _ = Describe("docs", func() {
 
 // prose is a page without its code.
 func prose(page string) string {
-	return regexp.MustCompile("(?ms)^```.*?^```$|`[^`\n]*`").ReplaceAllString(page, "")
+	return regexp.MustCompile("(?ms)^```.*?\n```$|`[^`\n]*`").ReplaceAllString(page, "")
 }
 
 // anchors are the fragments that a page's headings get.

@@ -35,7 +35,7 @@ func TestAPI(t *testing.T) {
 	RunSpecs(t, "API v1alpha1")
 }
 
-var _ = BeforeSuite(func(ctx SpecContext) {
+var _ = BeforeSuite(func(_ SpecContext) {
 	apiServer = &envtest.Environment{
 		CRDDirectoryPaths:     []string{filepath.Join(repository, "config", "crd", "bases")},
 		ErrorIfCRDPathMissing: true,

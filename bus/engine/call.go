@@ -100,10 +100,10 @@ func (e *Engine) forward(ctx context.Context, fn *function, k *call) {
 	}
 }
 
-// invoke is a call of the engine itself; it waits for the outcome or for the
-// context, whose end it reports as invocation_stopped.
-func (e *Engine) invoke(ctx context.Context, namespace, functionID string, data, metadata json.RawMessage) outcome {
-	return e.ask(ctx, &call{namespace: namespace, functionID: functionID, data: data, metadata: metadata})
+// invoke is a call of the engine itself, in the default namespace; it waits for
+// the outcome or for the context, whose end it reports as invocation_stopped.
+func (e *Engine) invoke(ctx context.Context, functionID string, data json.RawMessage) outcome {
+	return e.ask(ctx, &call{namespace: protocol.DefaultNamespace, functionID: functionID, data: data})
 }
 
 // ask is invoke for a call with trace context; it sets id and reply.

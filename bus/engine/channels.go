@@ -144,7 +144,8 @@ func (s *channels) sweep(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range s.open {
-		if !(c.writerTaken && c.readerTaken) && now.Sub(c.created) > unpairedChannelTTL {
+		paired := c.writerTaken && c.readerTaken
+		if !paired && now.Sub(c.created) > unpairedChannelTTL {
 			s.removeLocked(c)
 		}
 	}

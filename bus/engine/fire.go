@@ -3,8 +3,6 @@ package engine
 import (
 	"context"
 	"encoding/json"
-
-	"github.com/sandbox-operator/sandbox-operator/bus/protocol"
 )
 
 // maxDeliveries bounds how many firings of one trigger may wait for a slow
@@ -45,7 +43,7 @@ func (e *Engine) conditionHolds(ctx context.Context, b *binding, condition strin
 	}
 	ctx, cancel := context.WithTimeout(ctx, e.config.HTTPTimeout)
 	defer cancel()
-	o := e.invoke(ctx, protocol.DefaultNamespace, condition, payload, nil)
+	o := e.invoke(ctx, condition, payload)
 	if o.err != nil {
 		e.log.Info("Condition failed", "trigger", b.id, "condition", condition, "code", o.err.Code)
 		return false

@@ -23,7 +23,7 @@ func (c *connection) askHook(id string, input map[string]any) (json.RawMessage, 
 	input["context"] = c.session.context
 	ctx, cancel := context.WithTimeout(c.ctx, hookPatience)
 	defer cancel()
-	o := c.engine.invoke(ctx, protocol.DefaultNamespace, id, mustJSON(input), nil)
+	o := c.engine.invoke(ctx, id, mustJSON(input))
 	if o.err != nil || !bytes.HasPrefix(bytes.TrimSpace(o.result), []byte("{")) {
 		c.engine.log.Info("Registration dropped by a hook", "worker", c.id, "hook", id)
 		return nil, false

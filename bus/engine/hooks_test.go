@@ -256,7 +256,7 @@ func TestEngine_hooksMayRename(t *testing.T) {
 func TestEngine_grantedNamespaces(t *testing.T) {
 	e := startEngine(t, withTenants)
 	owner, _ := gate(t, e, map[string]any{"namespaces": map[string]any{"team": []string{`match("team::*")`}}})
-	owner.serveCalling("gate::middleware", func(m *protocol.InvokeFunction) (json.RawMessage, *protocol.ErrorBody) {
+	owner.serveCalling("gate::middleware", func(_ *protocol.InvokeFunction) (json.RawMessage, *protocol.ErrorBody) {
 		return raw("reached"), nil
 	})
 	guest := dial(t, e.URL("guests"), nil)

@@ -194,7 +194,7 @@ func (x *exchange) passMiddleware(ctx context.Context) bool {
 func (x *exchange) askMiddleware(ctx context.Context, id string, input json.RawMessage) bool {
 	ctx, cancel := context.WithTimeout(ctx, x.engine.config.HTTPTimeout)
 	defer cancel()
-	o := x.engine.invoke(ctx, protocol.DefaultNamespace, id, input, nil)
+	o := x.engine.invoke(ctx, id, input)
 	switch {
 	case ctx.Err() != nil:
 		writeHTTPError(x.writer, http.StatusGatewayTimeout, "MIDDLEWARE_TIMEOUT", "middleware "+id+" did not answer")

@@ -127,7 +127,7 @@ func TestEngine_httpServerSentEvents(t *testing.T) {
 		go func() { failed <- sendEvents(t.Context(), e, m.Data, steps) }()
 		return nil, nil
 	})
-	request, err := http.NewRequestWithContext(t.Context(), "GET", e.HTTPURL()+"/sse", nil)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, e.HTTPURL()+"/sse", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,8 +8,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-
-	"github.com/sandbox-operator/sandbox-operator/bus/protocol"
 )
 
 // Policy restricts a listener. Its lists hold function ids in which * stands
@@ -125,7 +123,7 @@ type grants struct {
 func (e *Engine) askAuthFunction(r *http.Request, functionID string, s *session) error {
 	ctx, cancel := context.WithTimeout(e.ctx, handshakeTimeout)
 	defer cancel()
-	o := e.invoke(ctx, protocol.DefaultNamespace, functionID, mustJSON(authRequest(r)), nil)
+	o := e.invoke(ctx, functionID, mustJSON(authRequest(r)))
 	if o.err != nil {
 		return &authError{o.err.Message}
 	}

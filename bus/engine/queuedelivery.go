@@ -57,7 +57,7 @@ func (q *queues) attempt(l *lane, m *message) *protocol.ErrorBody {
 
 // conditionHolds is the rule of §6.3: a literal false and an error mean no.
 func (q *queues) conditionHolds(ctx context.Context, condition string, m *message) bool {
-	o := q.engine.invoke(ctx, protocol.DefaultNamespace, condition, m.data, nil)
+	o := q.engine.invoke(ctx, condition, m.data)
 	return o.err == nil && string(o.result) != "false"
 }
 

@@ -103,7 +103,7 @@ func install(t *testing.T, root, target string, lock []byte) {
 	if err := os.MkdirAll(root, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	work, err := os.MkdirTemp(root, "install-")
+	work, err := os.MkdirTemp(root, "install-") //nolint:usetesting // It is renamed, so it must be on the file system of the target.
 	if err != nil {
 		t.Fatal(err)
 	}

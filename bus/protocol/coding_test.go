@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -14,25 +15,25 @@ func text(s string) *string { return &s }
 // examples has every type of message, with every field set.
 func examples() map[string]Message {
 	failure := &ErrorBody{Code: "invocation_failed", Message: "no such city", Stacktrace: "at x"}
-	any := json.RawMessage(`{"a":[1,"<&>"]}`)
+	content := json.RawMessage(`{"a":[1,"<&>"]}`)
 	return map[string]Message{
 		`{"type":"workerregistered","worker_id":"w1","reattach_token":"t1"}`: &WorkerRegistered{WorkerID: "w1", ReattachToken: "t1"},
 		`{"type":"registerfunction","id":"a::f","description":"d","request_format":{"a":[1,"<&>"]},"response_format":{"a":[1,"<&>"]},"metadata":{"a":[1,"<&>"]},"invocation":{"a":[1,"<&>"]}}`: &RegisterFunction{
-			ID: "a::f", Description: "d", RequestFormat: any, ResponseFormat: any, Metadata: any, Invocation: any,
+			ID: "a::f", Description: "d", RequestFormat: content, ResponseFormat: content, Metadata: content, Invocation: content,
 		},
 		`{"type":"unregisterfunction","id":"a::f"}`: &UnregisterFunction{ID: "a::f"},
 		`{"type":"invokefunction","invocation_id":"i1","function_id":"a::f","data":{"a":[1,"<&>"]},"traceparent":"00","baggage":"k=v","action":{"type":"enqueue","queue":"mail"},"metadata":{"a":[1,"<&>"]},"namespace":"shop"}`: &InvokeFunction{
-			InvocationID: "i1", FunctionID: "a::f", Data: any, Traceparent: "00", Baggage: "k=v",
-			Action: &Action{Type: ActionEnqueue, Queue: "mail"}, Metadata: any, Namespace: text("shop"),
+			InvocationID: "i1", FunctionID: "a::f", Data: content, Traceparent: "00", Baggage: "k=v",
+			Action: &Action{Type: ActionEnqueue, Queue: "mail"}, Metadata: content, Namespace: text("shop"),
 		},
 		`{"type":"invocationresult","invocation_id":"i1","function_id":"a::f","result":{"a":[1,"<&>"]},"error":{"code":"invocation_failed","message":"no such city","stacktrace":"at x"},"traceparent":"00","baggage":"k=v"}`: &InvocationResult{
-			InvocationID: "i1", FunctionID: "a::f", Result: any, Error: failure, Traceparent: "00", Baggage: "k=v",
+			InvocationID: "i1", FunctionID: "a::f", Result: content, Error: failure, Traceparent: "00", Baggage: "k=v",
 		},
 		`{"type":"registertriggertype","id":"mail","description":"","trigger_request_format":{"a":[1,"<&>"]},"call_request_format":{"a":[1,"<&>"]},"namespace":"shop"}`: &RegisterTriggerType{
-			ID: "mail", TriggerRequestFormat: any, CallRequestFormat: any, Namespace: text("shop"),
+			ID: "mail", TriggerRequestFormat: content, CallRequestFormat: content, Namespace: text("shop"),
 		},
 		`{"type":"registertrigger","id":"t1","trigger_type":"cron","function_id":"a::f","config":{"a":[1,"<&>"]},"metadata":{"a":[1,"<&>"]},"namespace":"shop","trigger_namespace":"x"}`: &RegisterTrigger{
-			ID: "t1", TriggerType: "cron", FunctionID: "a::f", Config: any, Metadata: any, Namespace: text("shop"), TriggerNamespace: text("x"),
+			ID: "t1", TriggerType: "cron", FunctionID: "a::f", Config: content, Metadata: content, Namespace: text("shop"), TriggerNamespace: text("x"),
 		},
 		`{"type":"triggerregistrationresult","id":"t1","trigger_type":"cron","function_id":"a::f","error":{"code":"invocation_failed","message":"no such city","stacktrace":"at x"}}`: &TriggerRegistrationResult{
 			ID: "t1", TriggerType: "cron", FunctionID: "a::f", Error: failure,
@@ -189,7 +190,7 @@ func FuzzDecode(f *testing.F) {
 			t.Fatalf("encoded %q as %q, which does not decode: %v", frame, encoded, err)
 		}
 		twice, err := Encode(again)
-		if err != nil || string(twice) != string(encoded) {
+		if err != nil || !bytes.Equal(twice, encoded) {
 			t.Fatalf("encoding is not stable: %q, then %q, %v", encoded, twice, err)
 		}
 	})

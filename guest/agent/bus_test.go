@@ -53,7 +53,7 @@ func (b *testBus) accept(writer http.ResponseWriter, request *http.Request) {
 	if err != nil {
 		return
 	}
-	defer link.CloseNow()
+	defer func() { _ = link.CloseNow() }()
 	link.SetReadLimit(16 << 20)
 	b.count(func() { b.links++ })
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"os"
+	"os/signal"
 	"strconv"
 	"syscall"
 	"time"
@@ -13,16 +14,33 @@ import (
 // can be killed, or that the kernel is slow to end.
 const endDescendantsWait = time.Second
 
+// rescanInterval is the net for a process that no list shows: one that got
+// another parent while /proc was read.
+const rescanInterval = 10 * time.Millisecond
+
 // endDescendants kills and reaps every process that stems from this one. The
 // agent is their subreaper, so even those that left their session come back to
 // it. Call it only when no other code waits for children.
 func endDescendants() {
-	limit := time.Now().Add(endDescendantsWait)
-	for !reapChildren() && time.Now().Before(limit) {
+	if reapChildren() {
+		return
+	}
+	ended := make(chan os.Signal, 1)
+	signal.Notify(ended, syscall.SIGCHLD)
+	defer signal.Stop(ended)
+	rescan := time.NewTicker(rescanInterval)
+	defer rescan.Stop()
+	limit := time.After(endDescendantsWait)
+	for !reapChildren() {
 		for _, pid := range descendants(os.Getpid()) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
-		time.Sleep(time.Millisecond)
+		select {
+		case <-ended:
+		case <-rescan.C:
+		case <-limit:
+			return
+		}
 	}
 }
 
@@ -79,9 +97,9 @@ var signalNames = map[syscall.Signal]string{
 	syscall.SIGXFSZ: "SIGXFSZ", syscall.SIGSYS: "SIGSYS",
 }
 
-func signalName(signal syscall.Signal) string {
-	if name, known := signalNames[signal]; known {
+func signalName(number syscall.Signal) string {
+	if name, known := signalNames[number]; known {
 		return name
 	}
-	return "signal " + strconv.Itoa(int(signal))
+	return "signal " + strconv.Itoa(int(number))
 }

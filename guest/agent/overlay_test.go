@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -75,7 +76,7 @@ func reportOverlay(image, shared, upper string) error {
 	if err := overlaySharedFolders(upper, []string{shared}); err != nil {
 		return err
 	}
-	if after, _ := os.ReadFile("/proc/self/mountinfo"); string(after) == string(before) {
+	if after, _ := os.ReadFile("/proc/self/mountinfo"); bytes.Equal(after, before) {
 		fmt.Println("again: no change")
 	}
 	return nil

@@ -100,6 +100,8 @@ const (
 
 // Failure is the uniform error of both languages
 // (contracts/code-runner.md §19.3, X19 and X20).
+//
+//nolint:errname // It is a part of Reply first, and named for that.
 type Failure struct {
 	Kind FailureKind `json:"kind"`
 	// type: the language's own exception type, such as "TypeError".

@@ -78,7 +78,8 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	if set.NArg() > 0 {
 		return o, errors.New("unexpected argument " + set.Arg(0))
 	}
-	return o, o.readEnvironment()
+	err := o.readEnvironment()
+	return o, err
 }
 
 // readEnvironment takes the one variable that wins over everything
