@@ -92,7 +92,8 @@ func New(ctx context.Context, mgr ctrl.Manager, o Options) (*Operator, error) {
 		return nil, err
 	}
 	op := &Operator{bus: busClient, store: store}
-	return op, op.build(mgr, o, program, operatorID)
+	err = op.build(mgr, o, program, operatorID)
+	return op, err
 }
 
 func (op *Operator) build(mgr ctrl.Manager, o Options, program guest.AgentProgram, operatorID string) error {
@@ -191,16 +192,28 @@ func (op *Operator) runBus(ctx context.Context) error {
 			ctrl.Log.WithName("bus").Error(err, "The operator ends with operations under way")
 		}
 	})()
-	return op.bus.Run(busCtx)
+	err = op.bus.Run(busCtx)
+	// Calls that ended with the bus have left objects to delete.
+	drainCtx, stop := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
+	defer stop()
+	return errors.Join(err, op.shim.Drain(drainCtx))
 }
 
-// finishTimeout bounds the end of everything that uses the bus.
-const finishTimeout = 40 * time.Second
+const (
+	// finishTimeout bounds the end of everything that uses the bus. With the bus's
+	// own end and drainTimeout it stays below the manager's grace of 50 s.
+	finishTimeout = 34 * time.Second
+	// drainTimeout bounds what is deleted after that.
+	drainTimeout = 4 * time.Second
+	// saveTimeout bounds the storing of the bus session.
+	saveTimeout = 10 * time.Second
+)
 
 func (op *Operator) finish(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, finishTimeout)
 	defer cancel()
-	return errors.Join(op.runs.Close(ctx), op.functions.Close(ctx), op.runtimes.Close(ctx), op.shim.Drain(ctx))
+	op.shim.Close()
+	return errors.Join(op.runs.Close(ctx), op.functions.Close(ctx), op.runtimes.Close(ctx))
 }
 
 func (op *Operator) onBusEvent(ctx context.Context, e bus.Event) {
@@ -209,9 +222,9 @@ func (op *Operator) onBusEvent(ctx context.Context, e bus.Event) {
 	case bus.Connected:
 		log.Info("Connected to the iii engine")
 		op.fleet.Poke()
-		if err := op.store.SaveSession(ctx, op.bus.Reattach()); err != nil && ctx.Err() == nil {
-			log.Error(err, "Storing the bus session; the next leader has to wait for this connection to end")
-		}
+		// Later, since an API server that does not answer must not keep the functions
+		// off the bus.
+		defer op.saveSession(ctx)
 	case bus.Disconnected:
 		log.Info("Disconnected from the iii engine")
 		op.fleet.Poke()
@@ -219,6 +232,14 @@ func (op *Operator) onBusEvent(ctx context.Context, e bus.Event) {
 		log.Error(e.Err, "The engine refused this worker; it is tried again")
 	}
 	op.functions.HandleBusEvent(ctx, e)
+}
+
+func (op *Operator) saveSession(ctx context.Context) {
+	bounded, cancel := context.WithTimeout(ctx, saveTimeout)
+	defer cancel()
+	if err := op.store.SaveSession(bounded, op.bus.Reattach()); err != nil && ctx.Err() == nil {
+		ctrl.Log.WithName("bus").Error(err, "Storing the bus session; the next leader has to wait for this connection to end")
+	}
 }
 
 func logger(name string) *slog.Logger {

@@ -1,6 +1,8 @@
 package publish
 
 import (
+	"errors"
+	"slices"
 	"time"
 
 	"github.com/sandbox-operator/sandbox-operator/guest/wire"
@@ -17,14 +19,37 @@ type Binding struct {
 	Timeout time.Duration
 }
 
-// Bind makes a binding the one that new calls use. Calls in flight keep theirs.
+// errRebound tells a waiting call that its function is bound otherwise now.
+var errRebound = errors.New("the function is bound to another source or runtime")
+
+// Bind makes a binding the one that new and waiting calls use. Calls in flight
+// keep theirs.
 func (t *Table) Bind(b Binding) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	former := t.bindings[b.FunctionID]
 	t.bindings[b.FunctionID] = &b
+	if former == nil || former.Runtime != b.Runtime || former.SourceDigest != b.SourceDigest {
+		t.recall(b)
+	}
 }
 
-// Unbind forgets a function.
+// recall lets the calls of a function that wait for another source or runtime
+// look for the present one. The caller holds the lock.
+func (t *Table) recall(b Binding) {
+	for runtime, state := range t.runtimes {
+		state.waiting = slices.DeleteFunc(state.waiting, func(w *waiter) bool {
+			if w.functionID != b.FunctionID || (runtime == b.Runtime && w.digest == b.SourceDigest) {
+				return false
+			}
+			w.fail(errRebound)
+			return true
+		})
+	}
+}
+
+// Unbind forgets a function. Calls that wait go on to do so: it may be back
+// before their deadline.
 func (t *Table) Unbind(functionID string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

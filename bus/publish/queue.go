@@ -2,6 +2,7 @@ package publish
 
 import (
 	"context"
+	"errors"
 	"slices"
 )
 
@@ -22,6 +23,8 @@ type Lease struct {
 
 type waiter struct {
 	digest string
+	// functionID is empty for a run.
+	functionID string
 	// ready has room for one answer, so that dispatch never blocks.
 	ready chan waitResult
 }
@@ -39,23 +42,57 @@ func (w *waiter) fail(err error) { w.ready <- waitResult{err: err} }
 // have no instance. A full queue answers ErrQueueFull at once.
 func (t *Table) Acquire(ctx context.Context, runtime Runtime, digest string) (*Lease, error) {
 	t.mu.Lock()
+	state, lease, w, err := t.join(runtime, digest, "")
+	t.mu.Unlock()
+	if w == nil {
+		return lease, err
+	}
+	t.wake(runtime)
+	return t.await(ctx, state, w)
+}
+
+// AcquireFor is Acquire for a call of a function, and returns the binding that
+// the slot suits. A call that waits follows its function to another source or
+// runtime, since nobody plants the former one any more.
+func (t *Table) AcquireFor(ctx context.Context, functionID string) (*Lease, Binding, error) {
+	for {
+		t.mu.Lock()
+		b, ok := t.bindings[functionID]
+		if !ok {
+			t.mu.Unlock()
+			return nil, Binding{}, ErrRuntimeGone
+		}
+		state, lease, w, err := t.join(b.Runtime, b.SourceDigest, functionID)
+		t.mu.Unlock()
+		if w != nil {
+			t.wake(b.Runtime)
+			lease, err = t.await(ctx, state, w)
+		}
+		if !errors.Is(err, errRebound) {
+			return lease, *b, err
+		}
+	}
+}
+
+// join takes a slot, or a place in the queue: a waiter. The caller holds the
+// lock.
+func (t *Table) join(runtime Runtime, digest, functionID string) (*runtimeState, *Lease, *waiter, error) {
+	if _, gone := t.gone[runtime]; gone {
+		return nil, nil, nil, ErrRuntimeGone
+	}
 	state := t.runtime(runtime)
 	state.lastUse = t.clock.Now()
 	// A slot that is free now suits none of those who wait: it was offered to
 	// them when it became free.
 	if lease := t.take(runtime, state, digest); lease != nil {
-		t.mu.Unlock()
-		return lease, nil
+		return state, lease, nil, nil
 	}
 	if len(state.waiting) >= maxWaiting {
-		t.mu.Unlock()
-		return nil, ErrQueueFull
+		return state, nil, nil, ErrQueueFull
 	}
-	w := &waiter{digest: digest, ready: make(chan waitResult, 1)}
+	w := &waiter{digest: digest, functionID: functionID, ready: make(chan waitResult, 1)}
 	state.waiting = append(state.waiting, w)
-	t.mu.Unlock()
-	t.wake(runtime)
-	return t.await(ctx, state, w)
+	return state, nil, w, nil
 }
 
 func (t *Table) await(ctx context.Context, state *runtimeState, w *waiter) (*Lease, error) {

@@ -127,7 +127,7 @@ func TestAcquire_slotGrantedToALeaver(t *testing.T) {
 func TestTable_runtimesThatEnd(t *testing.T) {
 	for name, end := range map[string]func(*Table){
 		"dropped": func(table *Table) { table.Drop(shop) },
-		"refused": func(table *Table) { table.Refuse(shop) },
+		"refused": func(table *Table) { table.Refuse(shop, ErrRuntimeGone) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			table, _, _ := newTestTable()

@@ -50,7 +50,7 @@ func (s *Server) call(ctx context.Context, inv bus.Invocation) (json.RawMessage,
 	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
 	for {
-		lease, err := s.Table.Acquire(ctx, binding.Runtime, binding.SourceDigest)
+		lease, binding, err := s.Table.AcquireFor(ctx, inv.FunctionID)
 		if err != nil {
 			return nil, err
 		}

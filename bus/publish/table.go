@@ -4,6 +4,7 @@
 package publish
 
 import (
+	"maps"
 	"sync"
 	"time"
 
@@ -36,7 +37,14 @@ type Table struct {
 	mu       sync.Mutex
 	runtimes map[Runtime]*runtimeState
 	bindings map[string]*Binding
+	// gone are dropped runtimes, which never come back, and when they went. Who
+	// still names one is refused instead of waiting for it.
+	gone map[Runtime]time.Time
 }
+
+// remembrance is how long a dropped runtime is remembered: longer than any call
+// or run holds on to its name.
+const remembrance = 15 * time.Minute
 
 type runtimeState struct {
 	// concurrency is the most programs per instance, 0 for the back end's cap.
@@ -55,6 +63,7 @@ func NewTable(clk clock.WithTicker, hooks Hooks) *Table {
 		hooks:    hooks,
 		runtimes: map[Runtime]*runtimeState{},
 		bindings: map[string]*Binding{},
+		gone:     map[Runtime]time.Time{},
 	}
 }
 
@@ -71,31 +80,34 @@ func (t *Table) SetConcurrency(runtime Runtime, limit int) {
 	t.dispatch(runtime, state)
 }
 
-// Drop forgets a runtime. Calls that wait for it fail.
+// Drop forgets a runtime for good. Calls that wait for it fail.
 func (t *Table) Drop(runtime Runtime) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	now := t.clock.Now()
+	maps.DeleteFunc(t.gone, func(_ Runtime, since time.Time) bool { return now.Sub(since) > remembrance })
+	t.gone[runtime] = now
 	state, ok := t.runtimes[runtime]
 	if !ok {
 		return
 	}
-	state.refuse()
+	state.refuse(ErrRuntimeGone)
 	delete(t.runtimes, runtime)
 }
 
-// Refuse fails the calls that wait for a runtime, with ErrRuntimeGone: it will
-// have no instance until its owner decides otherwise.
-func (t *Table) Refuse(runtime Runtime) {
+// Refuse fails the calls that wait for a runtime: it will have no instance until
+// its owner decides otherwise. ErrRuntimeGone is the cause that says no more.
+func (t *Table) Refuse(runtime Runtime, cause error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if state, ok := t.runtimes[runtime]; ok {
-		state.refuse()
+		state.refuse(cause)
 	}
 }
 
-func (s *runtimeState) refuse() {
+func (s *runtimeState) refuse(cause error) {
 	for _, w := range s.waiting {
-		w.fail(ErrRuntimeGone)
+		w.fail(cause)
 	}
 	s.waiting = nil
 	s.wanted = false
@@ -147,11 +159,15 @@ func (t *Table) wake(runtime Runtime) {
 	}
 }
 
-// runtime returns the state of a runtime and makes it if need be.
+// runtime returns the state of a runtime and makes it if need be. That of a
+// dropped one is not kept.
 func (t *Table) runtime(runtime Runtime) *runtimeState {
 	state, ok := t.runtimes[runtime]
-	if !ok {
-		state = &runtimeState{instances: map[string]*instanceState{}, lastUse: t.clock.Now()}
+	if ok {
+		return state
+	}
+	state = &runtimeState{instances: map[string]*instanceState{}, lastUse: t.clock.Now()}
+	if _, gone := t.gone[runtime]; !gone {
 		t.runtimes[runtime] = state
 	}
 	return state

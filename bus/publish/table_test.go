@@ -1,6 +1,7 @@
 package publish
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -190,5 +191,64 @@ func TestTable_activity(t *testing.T) {
 	check("used", Activity{LastUse: start.Add(4 * time.Minute)})
 	if woken, _, _ := hooks.counts(); woken != 1 {
 		t.Errorf("the runtime was woken %d times, want once, by Want", woken)
+	}
+}
+
+func TestTable_droppedRuntimesStayDropped(t *testing.T) {
+	table, _, clk := newTestTable()
+	table.Drop(shop)
+	table.Use(shop)
+	table.SetConcurrency(shop, 1)
+	if _, err := table.Acquire(t.Context(), shop, ""); !errors.Is(err, ErrRuntimeGone) {
+		t.Errorf("a late run got %v, want ErrRuntimeGone", err)
+	}
+	if got := len(table.runtimes); got != 0 {
+		t.Errorf("%d runtimes are kept after their end", got)
+	}
+	clk.Step(remembrance + time.Second)
+	table.Drop(Runtime{UID: "another"})
+	if got := len(table.gone); got != 1 {
+		t.Errorf("%d dropped runtimes are remembered, want the last", got)
+	}
+}
+
+func TestTable_waitingCallsFollowTheirFunction(t *testing.T) {
+	for name, tc := range map[string]struct {
+		runtime Runtime
+		digest  string
+	}{
+		"to another source":  {shop, "new"},
+		"to another runtime": {Runtime{UID: "another"}, "old"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			table, _, _ := newTestTable()
+			table.Bind(Binding{FunctionID: "f", Runtime: shop, SourceDigest: "old"})
+			type grant struct {
+				binding Binding
+				err     error
+			}
+			granted := make(chan grant, 1)
+			go func() {
+				_, b, err := table.AcquireFor(t.Context(), "f")
+				granted <- grant{b, err}
+			}()
+			eventually(t, "the call to wait", func() bool { return waiting(table) == 1 })
+			run := enqueue(t.Context(), t, table, "")
+			// Off the bus for a moment, as when the daemon was away.
+			table.Unbind("f")
+			table.Bind(Binding{FunctionID: "f", Runtime: tc.runtime, SourceDigest: tc.digest})
+			stillWaits(t, run)
+			instance := testInstance("0", 4)
+			table.SetInstance(tc.runtime, instance)
+			table.MarkPlanted(tc.runtime, instance, tc.digest)
+			select {
+			case got := <-granted:
+				if got.err != nil || got.binding.SourceDigest != tc.digest || got.binding.Runtime != tc.runtime {
+					t.Errorf("the call got %+v, %v", got.binding, got.err)
+				}
+			case <-time.After(patience):
+				t.Error("the call still waits for what nobody plants any more")
+			}
+		})
 	}
 }

@@ -3,6 +3,7 @@ package shim
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -69,9 +70,9 @@ func apiError(act string, err error) error {
 	if apierrors.IsInvalid(err) {
 		return invalid("%s", scrub(causesOf(err)))
 	}
-	if apierrors.IsForbidden(err) {
+	if apierrors.IsForbidden(err) && strings.Contains(err.Error(), `User "`) {
 		// The server's text names the operator's account, which is not the caller's
-		// business.
+		// business. Quotas and namespaces that end are forbidden too, and say why.
 		return engineError("%s: the operator's role does not allow it", act)
 	}
 	return engineError("%s: %s", act, scrub(err.Error()))

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -39,14 +38,21 @@ func (s *Shim) awaitGone(ctx context.Context, limit time.Duration, functions ...
 	return nil
 }
 
+// isAway asks the API server itself only once the cache has lost the function,
+// since it is asked every few milliseconds.
 func (s *Shim) isAway(ctx context.Context, f *v1alpha1.SandboxFunction) (bool, error) {
-	found := &v1alpha1.SandboxFunction{}
-	err := s.Reader.Get(ctx, client.ObjectKeyFromObject(f), found)
-	if apierrors.IsNotFound(err) {
-		return true, nil
+	for _, reader := range []client.Reader{s.Client, s.Reader} {
+		found := &v1alpha1.SandboxFunction{}
+		err := reader.Get(ctx, client.ObjectKeyFromObject(f), found)
+		switch {
+		case err == nil && found.UID == f.UID:
+			return false, nil
+		case client.IgnoreNotFound(err) != nil:
+			return false, err
+		}
+		// A later function of the same name is another one.
 	}
-	// A later function of the same name is another one.
-	return err == nil && found.UID != f.UID, err
+	return true, nil
 }
 
 // deleteSource removes the ConfigMap of a function that is gone, at once and

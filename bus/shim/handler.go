@@ -58,9 +58,15 @@ func (s *Shim) functions() []bus.Function {
 	}
 }
 
+// errClosed: another process answers in a moment.
+var errClosed = &callError{code: codeEngine, message: "this worker is shutting down; try again"}
+
 // answer puts decoding, encoding and errors around a function.
 func answer[Req, Res any](s *Shim, decode func(*fields) Req, act func(context.Context, Req) (Res, error)) bus.Handler {
 	return func(ctx context.Context, inv bus.Invocation) (json.RawMessage, error) {
+		if s.closed.Load() {
+			return nil, s.wireError(errClosed)
+		}
 		f := decodeFields(inv.Data)
 		request := decode(f)
 		if f.err != nil {

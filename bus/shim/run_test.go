@@ -325,6 +325,16 @@ func TestRun_deletionIsGivenUp(t *testing.T) {
 	}
 }
 
+func TestAPIError_hidesTheAccount(t *testing.T) {
+	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "sandboxruns"}, "run-1",
+		errors.New(`User "system:serviceaccount:ops:operator" cannot create resource "sandboxruns"`))
+	text := apiError("creating the run", forbidden).Error()
+	wantText(t, text, "engine: creating the run: ", "role")
+	if strings.Contains(text, "serviceaccount") {
+		t.Errorf("text %q names the account", text)
+	}
+}
+
 func TestRun_apiServerRefuses(t *testing.T) {
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "sandboxruns"}, "run-11111111-2222-4333-8444-555555555555", errors.New("quota"))
 	for name, payload := range map[string]string{

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -64,7 +65,9 @@ type Shim struct {
 	// its object, per id prefix and language.
 	registering keyedLocks
 	// background counts deletions that no caller waits for.
-	background     sync.WaitGroup
+	background sync.WaitGroup
+	// closed is true once no further call is taken.
+	closed         atomic.Bool
 	deleteAttempts wait.Backoff
 }
 
@@ -87,6 +90,10 @@ func (s *Shim) Register() error {
 	}
 	return nil
 }
+
+// Close refuses all further calls: the controllers that they need are about to
+// end. Those under way go on.
+func (s *Shim) Close() { s.closed.Store(true) }
 
 // Drain waits until no deletion runs in the background any more, or ctx ends.
 // Call it once the bus client has stopped.

@@ -231,6 +231,21 @@ func TestLogsHideSecrets(t *testing.T) {
 	}
 }
 
+func TestClose_refusesCallsAndLeavesNothing(t *testing.T) {
+	w := newWorld(t)
+	w.shim.Close()
+	for function, payload := range map[string]string{
+		"run":               `{"lang":"node","code":"1"}`,
+		"register_function": `{"function_id":"shop::a","lang":"node","source":"1"}`,
+		"teardown":          `{"namespace":"shop"}`,
+	} {
+		wantText(t, w.callError(function, payload), "engine: ", "shutting down")
+	}
+	if diff := cmp.Diff([]string{}, w.wrote()); diff != "" {
+		t.Errorf("a refused call wrote (-want +got):\n%s", diff)
+	}
+}
+
 func TestScrub(t *testing.T) {
 	const id = "5B0f1111-2222-4333-8444-555555555555"
 	cases := map[string]struct{ text, want string }{

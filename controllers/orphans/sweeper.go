@@ -152,7 +152,7 @@ func (s *Sweeper) destroy(ctx context.Context, orphan fleet.Instance) {
 	ctx, cancel := context.WithTimeout(ctx, stopTimeout)
 	defer cancel()
 	log := ctrl.LoggerFrom(ctx).WithValues("object", orphan.Marker.Object)
-	if err := s.Provider.Stop(ctx, orphan.Info.ID); sandbox.IgnoreNotFound(err) != nil {
+	if err := sandbox.IgnoreNotFound(s.Provider.Stop(ctx, orphan.Info.ID)); err != nil {
 		log.Error(err, "Destroying an orphaned sandbox")
 		return
 	}

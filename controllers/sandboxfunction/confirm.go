@@ -100,6 +100,7 @@ func (r *Reconciler) replaceTriggers(sc *scope, triggers []publish.Trigger) {
 	wanted := map[string]bool{}
 	for _, t := range triggers {
 		wanted[t.ID] = true
+		r.memory.bindTrigger(t.ID, sc.key)
 	}
 	for id := range sc.known.triggerIDs {
 		if !wanted[id] {
@@ -111,7 +112,7 @@ func (r *Reconciler) replaceTriggers(sc *scope, triggers []publish.Trigger) {
 
 func (r *Reconciler) dropTrigger(id string) {
 	r.Publisher.UnbindTrigger(id)
-	r.memory.forgetRefusal(id)
+	r.memory.forgetTrigger(id)
 }
 
 // register asks first: registering an id that another worker holds would only be

@@ -23,6 +23,8 @@ type functionMemory struct {
 	confirmed *confirmation
 	// triggerIDs are the bindings that this process made.
 	triggerIDs map[string]bool
+	// pendingSince is when a trigger was first found missing, zero if none is.
+	pendingSince time.Time
 	// failed is a source that cannot be planted, and why.
 	failed *plantFailure
 	// slow is a source that took too long to load.
@@ -76,20 +78,36 @@ type memory struct {
 	// holders are the functions that use a function id now, so that a new holder
 	// begins only after the former one has let go.
 	holders map[string]types.UID
-	// refusals hold what providers said of triggers they refused, by trigger id.
+	// triggers name the functions of the triggers that this process binds, and
+	// refusals hold what providers said of those they refused, by trigger id.
+	triggers map[string]types.NamespacedName
 	refusals map[string]string
 }
 
 func newMemory() *memory {
 	return &memory{
-		functions: map[types.UID]*functionMemory{}, holders: map[string]types.UID{}, refusals: map[string]string{},
+		functions: map[types.UID]*functionMemory{}, holders: map[string]types.UID{},
+		triggers: map[string]types.NamespacedName{}, refusals: map[string]string{},
 	}
 }
 
-func (m *memory) refuse(triggerID, reason string) {
+// bindTrigger notes that a trigger is of the function with this name.
+func (m *memory) bindTrigger(triggerID string, key types.NamespacedName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.refusals[triggerID] = reason
+	m.triggers[triggerID] = key
+}
+
+// refuse notes why a trigger was refused, and returns the name of its function.
+// It reports false for a trigger that was taken back meanwhile.
+func (m *memory) refuse(triggerID, reason string) (types.NamespacedName, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	key, ok := m.triggers[triggerID]
+	if ok {
+		m.refusals[triggerID] = reason
+	}
+	return key, ok
 }
 
 func (m *memory) refusal(triggerID string) string {
@@ -101,6 +119,13 @@ func (m *memory) refusal(triggerID string) string {
 func (m *memory) forgetRefusal(triggerID string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	delete(m.refusals, triggerID)
+}
+
+func (m *memory) forgetTrigger(triggerID string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.triggers, triggerID)
 	delete(m.refusals, triggerID)
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"k8s.io/apimachinery/pkg/types"
 
 	sandboxv1alpha1 "github.com/sandbox-operator/sandbox-operator/api/v1alpha1"
 	"github.com/sandbox-operator/sandbox-operator/bus/publish"
@@ -85,9 +86,7 @@ func (r *Reconciler) startPlant(sc *scope, instance publish.Instance, want check
 	}
 	operation, key, uid := "plant/"+uuid.NewString(), sc.key, sc.obj.UID
 	started := r.plants.Start(operation, func(ctx context.Context) (struct{}, error) {
-		ctx, cancel := context.WithTimeout(ctx, plantTimeout)
-		defer cancel()
-		err := r.plantWhenFree(ctx, instance.ID, request)
+		err := r.plantInTurn(ctx, uid, instance.ID, request)
 		if err == nil {
 			r.Table.MarkPlanted(p.runtime, instance, want.digest)
 		}
@@ -102,6 +101,25 @@ func (r *Reconciler) startPlant(sc *scope, instance publish.Instance, want check
 	if started {
 		sc.known.plants[p] = operation
 	}
+}
+
+// errNotWanted ends a plant whose function went while it waited.
+var errNotWanted = errors.New("the function of this source has gone")
+
+// plantInTurn waits until few others plant in the sandbox; only then does its
+// time begin.
+func (r *Reconciler) plantInTurn(ctx context.Context, uid types.UID, id sandbox.ID, request wire.PlantRequest) error {
+	leave, err := r.gates.enter(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	if !r.memory.has(uid) {
+		return errNotWanted
+	}
+	ctx, cancel := context.WithTimeout(ctx, plantTimeout)
+	defer cancel()
+	return r.plantWhenFree(ctx, id, request)
 }
 
 // plantWhenFree repeats while all places of the sandbox are taken.

@@ -51,6 +51,7 @@ type Options struct {
 type Reconciler struct {
 	Options
 	memory   *memory
+	gates    *gates
 	plants   *operations.Table[struct{}]
 	confirms *operations.Table[confirmation]
 	waker    *wake.Source
@@ -61,6 +62,7 @@ func New(o Options) *Reconciler {
 	return &Reconciler{
 		Options:  o,
 		memory:   newMemory(),
+		gates:    newGates(),
 		plants:   operations.NewTable[struct{}](),
 		confirms: operations.NewTable[confirmation](),
 		waker:    wake.NewSource(),
@@ -74,7 +76,7 @@ type step func(ctx context.Context, sc *scope) (done bool, err error)
 // Reconcile brings one SandboxFunction on the bus, or takes it off.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var obj sandboxv1alpha1.SandboxFunction
-	if err := r.Client.Get(ctx, req.NamespacedName, &obj); client.IgnoreNotFound(err) != nil {
+	if err := client.IgnoreNotFound(r.Client.Get(ctx, req.NamespacedName, &obj)); err != nil {
 		return ctrl.Result{}, err
 	}
 	r.forgetFormer(req.NamespacedName, obj.UID)

@@ -3,6 +3,7 @@ package sandboxfunction
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 	"github.com/sandbox-operator/sandbox-operator/bus"
 	"github.com/sandbox-operator/sandbox-operator/bus/publish"
 	"github.com/sandbox-operator/sandbox-operator/controllers/internal/index"
+	"github.com/sandbox-operator/sandbox-operator/controllers/internal/redact"
 )
 
 // SetupWithManager registers the reconciler. A function is looked at when its
@@ -35,7 +37,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		))).
 		Watches(&sandboxv1alpha1.SandboxFunction{}, handler.EnqueueRequestsFromMapFunc(r.rivals),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&sandboxv1alpha1.SandboxRuntime{}, handler.EnqueueRequestsFromMapFunc(r.functionsOfRuntime)).
+		Watches(&sandboxv1alpha1.SandboxRuntime{}, handler.EnqueueRequestsFromMapFunc(r.functionsOfRuntime),
+			builder.WithPredicates(servingChanged())).
 		WatchesMetadata(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.functionsOfConfigMap)).
 		WatchesRawSource(r.waker).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
@@ -55,6 +58,18 @@ func deletionChanged() predicate.Predicate {
 func finalizersChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		return !slices.Equal(e.ObjectOld.GetFinalizers(), e.ObjectNew.GetFinalizers())
+	}}
+}
+
+// servingChanged leaves out what functions do not look at in their runtime, above
+// all the count of its functions: each new one would wake all the others.
+func servingChanged() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, after := e.ObjectOld.(*sandboxv1alpha1.SandboxRuntime), e.ObjectNew.(*sandboxv1alpha1.SandboxRuntime)
+		return before.UID != after.UID || before.Generation != after.Generation ||
+			before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
+			!maps.Equal(before.Labels, after.Labels) ||
+			!slices.Equal(before.Status.Conditions, after.Status.Conditions)
 	}}
 }
 
@@ -99,15 +114,16 @@ func (r *Reconciler) HandleBusEvent(ctx context.Context, e bus.Event) {
 	case bus.FunctionRejected:
 		r.wake(r.find(ctx, client.MatchingFields{index.FunctionByID: e.FunctionID}))
 	case bus.TriggerRejected:
-		r.memory.refuse(e.TriggerID, refusalText(e.Err))
-		r.wake(r.find(ctx))
+		if key, ok := r.memory.refuse(e.TriggerID, refusalText(e.Err)); ok {
+			r.waker.Wake(key)
+		}
 	}
 }
 
 func refusalText(err error) string {
 	var remote *bus.RemoteError
 	if errors.As(err, &remote) {
-		return remote.Message
+		return cutMessage(redact.Text(remote.Message, nil))
 	}
 	return "no reason was given"
 }

@@ -153,7 +153,8 @@ func call(ctx SpecContext, id string) (string, error) {
 		return "", err
 	}
 	var source string
-	return source, json.Unmarshal(data, &source)
+	err = json.Unmarshal(data, &source)
+	return source, err
 }
 
 // onBus says whether the engine has a function of this id.

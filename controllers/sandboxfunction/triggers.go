@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -53,11 +54,22 @@ func (r *Reconciler) bindTriggers(_ context.Context, sc *scope) (bool, error) {
 		sc.obj.Status.Triggers = append(sc.obj.Status.Triggers, status)
 	}
 	if pending == "" {
+		sc.known.pendingSince = time.Time{}
 		return false, nil
 	}
-	sc.requeueIn(unconfirmedRetry)
+	if sc.known.pendingSince.IsZero() {
+		sc.known.pendingSince = r.Clock.Now()
+	}
+	sc.requeueIn(pendingRetry(r.Clock.Since(sc.known.pendingSince)))
 	return sc.conclude(conditions.Waiting, sandboxv1alpha1.SandboxFunctionTriggersPendingReason,
 		fmt.Sprintf("spec.triggers: %s is not registered; see status.triggers", pending))
+}
+
+// pendingRetry is how soon the engine is asked again for a trigger that has
+// waited so long. A provider may never come, and the engine does not tell of one
+// that does: a thousand functions must not ask every second for ever.
+func pendingRetry(waited time.Duration) time.Duration {
+	return min(max(waited/4, unconfirmedRetry), rebindRetry)
 }
 
 func (r *Reconciler) pendingMessage(sc *scope, t sandboxv1alpha1.FunctionTrigger) string {

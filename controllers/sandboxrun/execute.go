@@ -103,7 +103,7 @@ func (r *Reconciler) destroy(ctx context.Context, id sandbox.ID, res *result) {
 	begin := r.Clock.Now()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()
-	if err := r.Provider.Stop(ctx, id); sandbox.IgnoreNotFound(err) != nil {
+	if err := sandbox.IgnoreNotFound(r.Provider.Stop(ctx, id)); err != nil {
 		r.Fleet.Poke()
 	}
 	res.timings.CleanupMilliseconds = r.Clock.Since(begin).Milliseconds()

@@ -14,6 +14,8 @@ import (
 // has come.
 func (r *Reconciler) expire(ctx context.Context, sc *scope) (bool, error) {
 	if !sc.obj.DeletionTimestamp.IsZero() {
+		// Somebody's finalizer may hold it for long, but its program ends now.
+		r.attempts.Cancel(sc.id(), errDeleted)
 		return true, nil
 	}
 	if !sc.obj.IsFinished() {

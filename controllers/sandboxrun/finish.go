@@ -21,6 +21,8 @@ func (r *Reconciler) finish(sc *scope, res result) (bool, error) {
 		r.show(sc, res)
 	}
 	reason, message := verdict(res)
+	// The guest, or a daemon that repeats a request, may have put one into it.
+	message = redact.Text(message, res.secrets)
 	if sc.fromBus() && !res.delivered {
 		// A run that fails before its attempt has nobody else who tells its caller.
 		// Delivering twice would keep the result for a caller who has left.

@@ -23,6 +23,9 @@ import (
 const (
 	// referenceRetry is how often something that a run refers to is looked for.
 	referenceRetry = 2 * time.Second
+	// daemonGrace is how long a run of a bus caller, who waits, waits for an absent
+	// daemon, which may only be restarting (contracts/code-runner.md §7.5).
+	daemonGrace = 10 * time.Second
 	// sandboxLease is how long the daemon lets the sandbox of a run live without
 	// a sign of life, should the operator die.
 	sandboxLease = 600 * time.Second
@@ -31,6 +34,11 @@ const (
 // prepare resolves everything a run refers to before anything is started.
 func (r *Reconciler) prepare(ctx context.Context, sc *scope) (bool, error) {
 	if !r.Fleet.Snapshot().Available {
+		if sc.fromBus() && r.Clock.Since(r.seen.since(sc.key)) >= daemonGrace {
+			return r.finish(sc, result{failure: &failure{
+				reason: sandboxv1alpha1.DaemonUnavailableReason, message: "no sandbox daemon answers on the bus; try again later",
+			}})
+		}
 		sc.requeue = referenceRetry
 		return sc.conclude(conditions.Waiting, sandboxv1alpha1.DaemonUnavailableReason,
 			"the sandbox daemon does not answer on the bus; the run starts when it does")
@@ -90,10 +98,13 @@ func (r *Reconciler) place(ctx context.Context, sc *scope) error {
 	if ref == nil {
 		return r.ownSandbox(ctx, sc)
 	}
-	var runtime sandboxv1alpha1.SandboxRuntime
-	err := r.Client.Get(ctx, types.NamespacedName{Namespace: sc.obj.Namespace, Name: ref.Name}, &runtime)
-	if apierrors.IsNotFound(err) {
-		return &environment.NotFoundError{Kind: "SandboxRuntime", Name: ref.Name}
+	runtime, err := r.findRuntime(ctx, types.NamespacedName{Namespace: sc.obj.Namespace, Name: ref.Name})
+	if sc.fromBus() && (environment.IsNotFound(err) || err == nil && !runtime.DeletionTimestamp.IsZero()) {
+		// A kept runtime never comes back, and its caller waits for the answer.
+		_, err = r.finish(sc, result{failure: &failure{
+			reason: sandboxv1alpha1.SandboxRunSandboxFailedReason, message: "the kept runtime is gone", lost: true,
+		}})
+		return err
 	}
 	if err != nil {
 		return err
@@ -106,7 +117,7 @@ func (r *Reconciler) place(ctx context.Context, sc *scope) error {
 		}})
 		return err
 	}
-	if off := switchedOff(&runtime); off != "" {
+	if off := switchedOff(runtime); off != "" {
 		sc.requeue = referenceRetry
 		_, err = sc.conclude(conditions.Waiting, sandboxv1alpha1.SandboxFunctionRuntimeNotReadyReason,
 			fmt.Sprintf("SandboxRuntime %s %s", ref.Name, off))
@@ -120,6 +131,21 @@ func (r *Reconciler) place(ctx context.Context, sc *scope) error {
 	sc.attempt.language = runtime.Spec.Language
 	sc.attempt.runtime = &publish.Runtime{Namespace: runtime.Namespace, Name: runtime.Name, UID: string(runtime.UID)}
 	return nil
+}
+
+// findRuntime asks the API server itself for what the cache lacks: the runtime of
+// a bus caller is made a moment before its first run, and may be missing in one
+// cache and present in the other.
+func (r *Reconciler) findRuntime(ctx context.Context, key types.NamespacedName) (*sandboxv1alpha1.SandboxRuntime, error) {
+	var runtime sandboxv1alpha1.SandboxRuntime
+	err := r.Client.Get(ctx, key, &runtime)
+	if apierrors.IsNotFound(err) {
+		err = r.Reader.Get(ctx, key, &runtime)
+	}
+	if apierrors.IsNotFound(err) {
+		return nil, &environment.NotFoundError{Kind: "SandboxRuntime", Name: key.Name}
+	}
+	return &runtime, err
 }
 
 // switchedOff says why a runtime will have no sandbox until somebody changes it.

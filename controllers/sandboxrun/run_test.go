@@ -40,6 +40,13 @@ func hangs() *atomic.Int32 {
 	return &begun
 }
 
+// withSecret gives the program a value of the Secret s.
+func withSecret(r *v1alpha1.SandboxRun) {
+	r.Spec.Env = []v1alpha1.EnvVar{{Name: "KEY", ValueFrom: &v1alpha1.EnvVarSource{
+		SecretKeyRef: &v1alpha1.KeyReference{Name: "s", Key: "key"},
+	}}}
+}
+
 var _ = Describe("A run", func() {
 	BeforeEach(func(ctx SpecContext) { startStack(ctx) })
 
@@ -147,6 +154,16 @@ var _ = Describe("A run", func() {
 		Expect(stack.Provider.Calls(fake.Stop)).NotTo(BeEmpty())
 	})
 
+	It("that is deleted ends its program although a finalizer holds it", func(ctx SpecContext) {
+		begun := hangs()
+		run := newRun("held", func(r *v1alpha1.SandboxRun) { r.Finalizers = []string{"example.com/hold"} })
+		create(ctx, run)
+		Eventually(begun.Load).Should(BeEquivalentTo(1))
+		Expect(stack.Client.Delete(ctx, run)).To(Succeed())
+		Eventually(sandboxes).WithArguments(ctx).Should(BeZero())
+		change(ctx, run, func() { run.Finalizers = nil })
+	})
+
 	It("waits for capacity", func(ctx SpecContext) {
 		stack.Provider.FailNext(fake.Create, sandbox.NewCapacityError("full"))
 		run := newRun("patient")
@@ -230,19 +247,30 @@ var _ = Describe("A run", func() {
 			result, err := json.Marshal(map[string]string{"leak": secret})
 			return wire.Reply{Run: &wire.Run{Stdout: "a " + secret + " b", Stderr: secret}, Result: result}, err
 		})
-		run := newRun("leaky", func(r *v1alpha1.SandboxRun) {
-			r.Spec.Env = []v1alpha1.EnvVar{{Name: "KEY", ValueFrom: &v1alpha1.EnvVarSource{
-				SecretKeyRef: &v1alpha1.KeyReference{Name: "s", Key: "key"},
-			}}}
-		})
+		run := newRun("leaky", withSecret)
 		create(ctx, run)
 		succeeds(ctx, run)
 		Expect([]string{run.Status.Stdout, run.Status.Stderr, string(run.Status.Result.Raw)}).
 			To(Equal([]string{"a [redacted] b", "[redacted]", `{"leak":"[redacted]"}`}))
 	})
 
+	It("shows no value of a Secret in what went wrong either", func(ctx SpecContext) {
+		create(ctx, &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: stack.Namespace, Name: "s"}, StringData: map[string]string{"key": "hunter2"},
+		})
+		stack.Guest.OnRun(func(_ context.Context, r wire.RunRequest) (wire.Reply, error) {
+			return wire.Reply{Error: wire.Failf(wire.Internal, "cannot start with %s", r.Env["KEY"])}, nil
+		})
+		run := newRun("leaky", withSecret)
+		create(ctx, run)
+		fails(ctx, run, v1alpha1.SandboxRunSandboxFailedReason)
+		for _, c := range run.Status.Conditions {
+			Expect(c.Message).To(And(ContainSubstring("[redacted]"), Not(ContainSubstring("hunter2"))), c.Type)
+		}
+	})
+
 	It("goes when its time has come", func(ctx SpecContext) {
-		run := newRun("brief", func(r *v1alpha1.SandboxRun) { r.Spec.TTLSecondsAfterFinished = ptr.To[int32](1) })
+		run := newRun("brief", func(r *v1alpha1.SandboxRun) { r.Spec.TTLSecondsAfterFinished = ptr.To[int32](5) })
 		create(ctx, run)
 		succeeds(ctx, run)
 		Eventually(func() bool {
@@ -329,6 +357,15 @@ var _ = Describe("A run of a bus caller", func() {
 			Expect(e.Object.(*v1alpha1.SandboxRun).Status.Stdout).To(BeEmpty())
 		}
 		Expect(len(kinds)).To(BeNumerically("<=", 4), "%v", kinds)
+	})
+
+	It("fails at once when its kept runtime is gone", func(ctx SpecContext) {
+		run := newRun("late", fromBus, func(r *v1alpha1.SandboxRun) {
+			r.Spec.Language, r.Spec.RuntimeRef = "", &v1alpha1.LocalReference{Name: "kept"}
+		})
+		create(ctx, run)
+		fails(ctx, run, v1alpha1.SandboxRunSandboxFailedReason)
+		Expect(stack.Provider.Calls(fake.Create)).To(BeEmpty())
 	})
 
 	It("that is deleted ends its caller's wait", func(ctx SpecContext) {

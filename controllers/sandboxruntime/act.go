@@ -55,6 +55,11 @@ func (r *Reconciler) holdBack(sc *scope) bool {
 	if f == nil || f.trigger != sc.trigger() {
 		return false
 	}
+	if r.deletesWhenIdle(sc.obj) {
+		// Its caller waits for the first run and is told at once, as for a run in a
+		// sandbox of its own.
+		r.Table.Refuse(sc.runtime, f.err)
+	}
 	reason, message, final := bootFailure(f.err)
 	message = redact.Text(message, redact.SecretValues(sc.obj.Spec.Env, sc.create.Env))
 	if final {
@@ -132,6 +137,7 @@ func (r *Reconciler) retire(sc *scope, i *instance, now bool) {
 		return
 	}
 	i.State = sandboxv1alpha1.InstanceStopping
+	r.boots.Discard(sc.operation(i), errRetired) // an update of its agent
 	r.stop(sc, i)
 }
 

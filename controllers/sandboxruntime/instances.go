@@ -79,6 +79,9 @@ func newMemory() *memory {
 func (m *memory) suspect(uid types.UID, id sandbox.ID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.runtimes[uid] == nil {
+		return // It has gone meanwhile, and nobody would ask.
+	}
 	if m.suspects[uid] == nil {
 		m.suspects[uid] = map[sandbox.ID]bool{}
 	}

@@ -2,7 +2,6 @@ package sandboxruntime
 
 import (
 	"context"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -59,6 +58,7 @@ func (r *Reconciler) lose(sc *scope, i *instance) {
 	sc.known.remove(i.Name)
 	r.Table.RemoveInstance(sc.runtime, i.Name)
 	r.stops.Discard(sc.operation(i), errRetired)
+	r.boots.Discard(sc.operation(i), errRetired)
 	if i.State == sandboxv1alpha1.InstanceReady {
 		r.warnLost(sc, i.Name)
 	}
@@ -91,17 +91,27 @@ func (r *Reconciler) WakeRuntime(runtime publish.Runtime) {
 }
 
 // HandleFleet looks at the runtimes that a change of the back end's list
-// concerns: all of them when the back end came or went.
+// concerns: all of them when the back end came or went. Otherwise memory names
+// them, since every run makes and ends a sandbox and so changes the list.
 func (r *Reconciler) HandleFleet(ctx context.Context, change fleet.Change) {
+	if change.AvailabilityChanged {
+		r.wakeAll(ctx)
+		return
+	}
+	for _, uid := range change.Objects {
+		if known := r.memory.get(types.UID(uid)); known != nil {
+			r.WakeRuntime(known.runtime)
+		}
+	}
+}
+
+func (r *Reconciler) wakeAll(ctx context.Context) {
 	var list sandboxv1alpha1.SandboxRuntimeList
 	if err := r.Client.List(ctx, &list); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Finding the runtimes that a change of the fleet concerns")
 		return
 	}
 	for i := range list.Items {
-		obj := &list.Items[i]
-		if change.AvailabilityChanged || slices.Contains(change.Objects, string(obj.UID)) {
-			r.waker.Wake(client.ObjectKeyFromObject(obj))
-		}
+		r.waker.Wake(client.ObjectKeyFromObject(&list.Items[i]))
 	}
 }

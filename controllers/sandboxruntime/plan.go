@@ -18,20 +18,23 @@ type plan struct {
 	short bool
 }
 
+// maxInstances is the most that a status can list.
+const maxInstances = 128
+
 // decide compares the instances with what is wanted. Instances from an older
 // template stay until enough new ones are ready, so that a change of the
-// template costs no call.
+// template costs no call; but no more of them than are wanted, so that one
+// change after another does not pile them up.
 func decide(instances []sandboxv1alpha1.InstanceStatus, want int, templateDigest string) plan {
 	var p plan
-	var current []sandboxv1alpha1.InstanceStatus
-	var outdated []string
+	var current, outdated []sandboxv1alpha1.InstanceStatus
 	ready := 0
 	for _, i := range instances {
 		switch {
 		case i.State == sandboxv1alpha1.InstanceStopping:
 			// Already on its way out.
 		case i.TemplateDigest != templateDigest:
-			outdated = append(outdated, i.Name)
+			outdated = append(outdated, i)
 		default:
 			current = append(current, i)
 			if i.State == sandboxv1alpha1.InstanceReady {
@@ -39,20 +42,27 @@ func decide(instances []sandboxv1alpha1.InstanceStatus, want int, templateDigest
 			}
 		}
 	}
-	for n := len(current); n < want; n++ {
+	for n := len(current); n < want && len(instances)+len(p.boot) < maxInstances; n++ {
 		p.boot = append(p.boot, freeName(instances, p.boot))
 	}
-	if len(current) > want {
-		slices.SortFunc(current, byWorth)
-		for _, i := range current[want:] {
-			p.retire = append(p.retire, i.Name)
-		}
-	}
+	p.retire = beyond(current, want)
 	if ready >= want {
-		p.retire = append(p.retire, outdated...)
+		p.retire = append(p.retire, beyond(outdated, 0)...)
+	} else {
+		p.retire = append(p.retire, beyond(outdated, want)...)
 	}
 	p.short = ready < want
 	return p
+}
+
+// beyond names the instances that are left over when so many of the best stay.
+func beyond(instances []sandboxv1alpha1.InstanceStatus, stay int) []string {
+	var names []string
+	slices.SortStableFunc(instances, byWorth)
+	for _, i := range instances[min(stay, len(instances)):] {
+		names = append(names, i.Name)
+	}
+	return names
 }
 
 // byWorth puts instances that take calls before those that do not yet, and then

@@ -7,6 +7,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	sandboxv1alpha1 "github.com/sandbox-operator/sandbox-operator/api/v1alpha1"
+	"github.com/sandbox-operator/sandbox-operator/bus/publish"
 	"github.com/sandbox-operator/sandbox-operator/controllers/internal/conditions"
 )
 
@@ -20,7 +21,7 @@ func (r *Reconciler) want(ctx context.Context, sc *scope) (bool, error) {
 		sc.wanted = 0
 	}
 	if sc.wanted == 0 {
-		r.Table.Refuse(sc.runtime)
+		r.Table.Refuse(sc.runtime, publish.ErrRuntimeGone)
 		return false, nil
 	}
 	if sc.idle = r.isIdle(sc); !sc.idle {

@@ -2,6 +2,7 @@ package testenv
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os/exec"
@@ -25,7 +26,8 @@ type controllerManager struct {
 // it should do.
 func startControllerManager(path, kubeconfig string) (*controllerManager, error) {
 	m := &controllerManager{
-		command: exec.Command(path,
+		// It outlives the step of the suite that starts it; stop ends it.
+		command: exec.CommandContext(context.Background(), path,
 			"--kubeconfig="+kubeconfig,
 			"--leader-elect=false",
 			"--secure-port=0",
