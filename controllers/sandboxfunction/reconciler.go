@@ -84,7 +84,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, nil
 	}
 	if obj.DeletionTimestamp.IsZero() && !controllerutil.ContainsFinalizer(&obj, sandboxv1alpha1.FunctionFinalizer) {
-		return patch.QuietConflict(r.addFinalizer(ctx, &obj))
+		// The first write of all: what is made before it could be left behind by a
+		// fast delete.
+		return patch.QuietConflict(patch.AddFinalizer(ctx, r.Client, &obj, sandboxv1alpha1.FunctionFinalizer))
 	}
 	sc := r.newScope(&obj)
 	if patch.IsStale(&obj, sc.known.written) {
@@ -106,12 +108,6 @@ func (r *Reconciler) run(ctx context.Context, sc *scope) error {
 	return nil
 }
 
-func (r *Reconciler) addFinalizer(ctx context.Context, obj *sandboxv1alpha1.SandboxFunction) error {
-	base := obj.DeepCopy()
-	controllerutil.AddFinalizer(obj, sandboxv1alpha1.FunctionFinalizer)
-	return r.Client.Patch(ctx, obj, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}))
-}
-
 // exit derives the conditions and writes the status if it changed.
 func (r *Reconciler) exit(ctx context.Context, sc *scope, err error) (ctrl.Result, error) {
 	if sc.released {
@@ -130,11 +126,7 @@ func (r *Reconciler) exit(ctx context.Context, sc *scope, err error) (ctrl.Resul
 }
 
 func (r *Reconciler) removeFinalizer(ctx context.Context, sc *scope) error {
-	base := sc.obj.DeepCopy()
-	if !controllerutil.RemoveFinalizer(sc.obj, sandboxv1alpha1.FunctionFinalizer) {
-		return nil
-	}
-	err := r.Client.Patch(ctx, sc.obj, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}))
+	err := patch.RemoveFinalizer(ctx, r.Client, sc.obj, sandboxv1alpha1.FunctionFinalizer)
 	if err == nil {
 		r.forget(sc.obj.UID, sc.known)
 	}

@@ -20,6 +20,7 @@ import (
 	sandboxv1alpha1 "github.com/sandbox-operator/sandbox-operator/api/v1alpha1"
 	"github.com/sandbox-operator/sandbox-operator/bus"
 	"github.com/sandbox-operator/sandbox-operator/bus/publish"
+	"github.com/sandbox-operator/sandbox-operator/controllers/internal/changed"
 	"github.com/sandbox-operator/sandbox-operator/controllers/internal/index"
 	"github.com/sandbox-operator/sandbox-operator/controllers/internal/redact"
 )
@@ -31,10 +32,7 @@ import (
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("sandboxfunction").
-		For(&sandboxv1alpha1.SandboxFunction{}, builder.WithPredicates(predicate.Or(
-			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, deletionChanged(),
-			finalizersChanged(),
-		))).
+		For(&sandboxv1alpha1.SandboxFunction{}, builder.WithPredicates(changed.ByOthers())).
 		Watches(&sandboxv1alpha1.SandboxFunction{}, handler.EnqueueRequestsFromMapFunc(r.rivals),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&sandboxv1alpha1.SandboxRuntime{}, handler.EnqueueRequestsFromMapFunc(r.functionsOfRuntime),
@@ -47,18 +45,6 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		return err
 	}
 	return mgr.Add(closer{r})
-}
-
-func deletionChanged() predicate.Predicate {
-	return predicate.NewPredicateFuncs(func(obj client.Object) bool { return !obj.GetDeletionTimestamp().IsZero() })
-}
-
-// finalizersChanged brings the pass after the one that added the finalizer, which
-// moves no generation.
-func finalizersChanged() predicate.Predicate {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		return !slices.Equal(e.ObjectOld.GetFinalizers(), e.ObjectNew.GetFinalizers())
-	}}
 }
 
 // servingChanged leaves out what functions do not look at in their runtime, above

@@ -128,3 +128,30 @@ func TestResult_toOutcome(t *testing.T) {
 		})
 	}
 }
+
+func TestSwitchedOff(t *testing.T) {
+	stalled := func(generation int64) []metav1.Condition {
+		return []metav1.Condition{{
+			Type: sandboxv1alpha1.StalledCondition, Status: metav1.ConditionTrue, ObservedGeneration: generation,
+		}}
+	}
+	for name, tc := range map[string]struct {
+		change func(*sandboxv1alpha1.SandboxRuntime)
+		want   string
+	}{
+		"one that serves":         {func(*sandboxv1alpha1.SandboxRuntime) {}, ""},
+		"a deleted one":           {func(r *sandboxv1alpha1.SandboxRuntime) { r.DeletionTimestamp = ptr.To(metav1.Now()) }, "is being deleted"},
+		"a suspended one":         {func(r *sandboxv1alpha1.SandboxRuntime) { r.Spec.Suspend = true }, "is suspended"},
+		"one without replicas":    {func(r *sandboxv1alpha1.SandboxRuntime) { r.Spec.Replicas = ptr.To[int32](0) }, "is scaled to zero"},
+		"a stalled one":           {func(r *sandboxv1alpha1.SandboxRuntime) { r.Status.Conditions = stalled(2) }, "is stalled"},
+		"one that stalled before": {func(r *sandboxv1alpha1.SandboxRuntime) { r.Status.Conditions = stalled(1) }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			runtime := &sandboxv1alpha1.SandboxRuntime{ObjectMeta: metav1.ObjectMeta{Generation: 2}}
+			tc.change(runtime)
+			if got := switchedOff(runtime); got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}

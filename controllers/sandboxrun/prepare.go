@@ -157,6 +157,8 @@ func switchedOff(runtime *sandboxv1alpha1.SandboxRuntime) string {
 		return "is suspended"
 	case runtime.Spec.Replicas != nil && *runtime.Spec.Replicas == 0:
 		return "is scaled to zero"
+	case conditions.IsTrue(runtime, sandboxv1alpha1.StalledCondition):
+		return "is stalled"
 	default:
 		return ""
 	}

@@ -97,7 +97,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if obj.DeletionTimestamp.IsZero() && !controllerutil.ContainsFinalizer(&obj, sandboxv1alpha1.RuntimeFinalizer) {
-		return patch.QuietConflict(r.addFinalizer(ctx, &obj))
+		// The first write of all: what is made before it could be left behind by a
+		// fast delete.
+		return patch.QuietConflict(patch.AddFinalizer(ctx, r.Client, &obj, sandboxv1alpha1.RuntimeFinalizer))
 	}
 	sc := r.newScope(&obj)
 	if sc.known != nil && patch.IsStale(&obj, sc.known.written) {
@@ -117,15 +119,6 @@ func (r *Reconciler) run(ctx context.Context, sc *scope) error {
 		}
 	}
 	return nil
-}
-
-// addFinalizer is the first write of all: a sandbox that is made before it could
-// be left behind by a fast delete. The lock keeps it from undoing the removal of
-// another finalizer.
-func (r *Reconciler) addFinalizer(ctx context.Context, obj *sandboxv1alpha1.SandboxRuntime) error {
-	base := obj.DeepCopy()
-	controllerutil.AddFinalizer(obj, sandboxv1alpha1.RuntimeFinalizer)
-	return r.Client.Patch(ctx, obj, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}))
 }
 
 // exit derives the conditions, writes the status if it changed, and then starts
@@ -158,11 +151,7 @@ func (r *Reconciler) exit(ctx context.Context, sc *scope, err error) (ctrl.Resul
 }
 
 func (r *Reconciler) removeFinalizer(ctx context.Context, sc *scope) error {
-	base := sc.obj.DeepCopy()
-	if !controllerutil.RemoveFinalizer(sc.obj, sandboxv1alpha1.RuntimeFinalizer) {
-		return nil
-	}
-	err := r.Client.Patch(ctx, sc.obj, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}))
+	err := patch.RemoveFinalizer(ctx, r.Client, sc.obj, sandboxv1alpha1.RuntimeFinalizer)
 	if err == nil {
 		r.memory.forget(sc.obj.UID)
 		r.drop(sc.runtime, sc.known)

@@ -3,7 +3,6 @@ package sandboxruntime
 import (
 	"context"
 	"errors"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -11,12 +10,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	sandboxv1alpha1 "github.com/sandbox-operator/sandbox-operator/api/v1alpha1"
+	"github.com/sandbox-operator/sandbox-operator/controllers/internal/changed"
 	"github.com/sandbox-operator/sandbox-operator/controllers/internal/index"
 )
 
@@ -27,9 +26,7 @@ import (
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("sandboxruntime").
-		For(&sandboxv1alpha1.SandboxRuntime{}, builder.WithPredicates(predicate.Or(
-			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, deletionChanged(), finalizersChanged(),
-		))).
+		For(&sandboxv1alpha1.SandboxRuntime{}, builder.WithPredicates(changed.ByOthers())).
 		Watches(&sandboxv1alpha1.SandboxFunction{}, handler.EnqueueRequestsFromMapFunc(runtimeOfFunction),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesMetadata(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.runtimesOfConfigMap)).
@@ -40,18 +37,6 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		return err
 	}
 	return mgr.Add(closer{r})
-}
-
-func deletionChanged() predicate.Predicate {
-	return predicate.NewPredicateFuncs(func(obj client.Object) bool { return !obj.GetDeletionTimestamp().IsZero() })
-}
-
-// finalizersChanged lets our own first write wake the next look, which comes when
-// the cache has that write.
-func finalizersChanged() predicate.Predicate {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		return !slices.Equal(e.ObjectOld.GetFinalizers(), e.ObjectNew.GetFinalizers())
-	}}
 }
 
 func runtimeOfFunction(_ context.Context, obj client.Object) []reconcile.Request {

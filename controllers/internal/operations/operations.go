@@ -7,8 +7,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"runtime/debug"
 	"sync"
+
+	ctrl "sigs.k8s.io/controller-runtime"
 )
 
 // ErrStopped is the cause of an operation's context when the table was closed.
@@ -46,7 +49,14 @@ type PanicError struct {
 	Stack []byte
 }
 
-func (e *PanicError) Error() string { return fmt.Sprintf("operation panicked: %v", e.Value) }
+// Error tells the value only if the Go runtime made it: another could hold
+// anything, a capability too.
+func (e *PanicError) Error() string {
+	if fault, ok := e.Value.(runtime.Error); ok {
+		return "operation panicked: " + fault.Error()
+	}
+	return fmt.Sprintf("operation panicked with a %T", e.Value)
+}
 
 // NewTable returns an empty table.
 func NewTable[R any]() *Table[R] {
@@ -84,7 +94,9 @@ func (t *Table[R]) execute(ctx context.Context, e *entry[R], run func(context.Co
 func protect[R any](ctx context.Context, run func(context.Context) (R, error)) (result R, err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = &PanicError{Value: v, Stack: debug.Stack()}
+			stack := debug.Stack()
+			err = &PanicError{Value: v, Stack: stack}
+			ctrl.Log.WithName("operations").Error(err, "An operation panicked", "stack", string(stack))
 		}
 	}()
 	return run(ctx)
