@@ -161,7 +161,9 @@ def _(t):
     trigger = consumer.register_trigger({
         "type": t.id("mail"), "function_id": t.id("handle"), "config": {"box": "in"}, "metadata": {"m": 1}})
     bound(consumer, t.id("handle"))
-    binding = mailbox.bound[0]
+    # The engine lists a trigger once it has told the provider, not once that has
+    # heard it.
+    binding = until("the binding", lambda: mailbox.bound)[0]
     equal((binding.function_id, binding.config, binding.metadata), (t.id("handle"), {"box": "in"}, {"m": 1}))
     call(provider, binding.function_id, {"mail": "hi"}, metadata=binding.metadata, action=TriggerAction.Void())
     equal(got.wait("the firing"), ("hi", {"m": 1}))
