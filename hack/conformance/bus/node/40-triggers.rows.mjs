@@ -76,6 +76,9 @@ row('14.2 trigger-type-lifecycle 3', 'a provider fires, and an unregistered trig
   consumer.registerFunction(t.id('handle'), async (data, metadata) => { got.fire({ data, metadata }) })
   const trigger = consumer.registerTrigger({ type: t.id('mail'), function_id: t.id('handle'), config: {}, metadata: { m: 1 } })
   await lists(consumer).bound(t.id('handle'))
+  // The engine lists a trigger once it has told the provider, not once that has
+  // heard it.
+  await until('the binding', () => told.bound.length > 0)
   const [binding] = told.bound
   await provider.trigger({
     function_id: binding.function_id, payload: { mail: 'hi' }, metadata: binding.metadata, action: TriggerAction.Void(),
