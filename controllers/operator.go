@@ -96,50 +96,33 @@ func New(ctx context.Context, mgr ctrl.Manager, o Options) (*Operator, error) {
 	return op, err
 }
 
+// parts are what several of the operator's members work with.
+type parts struct {
+	Options
+	clock      clock.WithTicker
+	provider   sandbox.Provider
+	runner     *runner.Runner
+	table      *publish.Table
+	server     *publish.Server
+	results    *sandboxrun.Results
+	registry   prometheus.Registerer
+	operatorID string
+}
+
 func (op *Operator) build(mgr ctrl.Manager, o Options, program guest.AgentProgram, operatorID string) error {
-	clk := clock.RealClock{}
-	provider := o.Provider
-	if provider == nil {
-		provider = iii.New(iii.Options{Client: op.bus})
-	}
-	run := runner.New(provider, program)
-	table := publish.NewTable(clk, publish.Hooks{})
-	registry := o.Metrics
-	if registry == nil {
-		registry = metrics.Registry
-	}
-	callMetrics, err := publish.NewMetrics(registry)
+	p, err := op.newParts(o, program, operatorID)
 	if err != nil {
 		return err
 	}
-	server := &publish.Server{
-		Table: table, Guest: run, WorkerName: o.WorkerName, Logger: logger("publish"), Metrics: callMetrics,
-	}
-	results := sandboxrun.NewResults(clk)
-	op.fleet = fleet.NewWatcher(provider, operatorID, fleet.DefaultInterval, nil)
-	op.runtimes = sandboxruntime.New(sandboxruntime.Options{
-		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Provider: provider, Runner: run, Fleet: op.fleet,
-		Table: table, Recorder: mgr.GetEventRecorder("sandboxruntime"), Clock: clk,
-		OperatorID: operatorID, GuestBusURL: o.GuestBusURL, IdleTimeout: o.IdleTimeout,
-		Metrics: sandboxruntime.NewMetrics(registry),
-	})
-	op.functions = sandboxfunction.New(sandboxfunction.Options{
-		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Runner: run, Table: table,
-		Publisher: publish.NewPublisher(op.bus, server, o.WorkerName),
-		Recorder:  mgr.GetEventRecorder("sandboxfunction"), Clock: clk,
-		WorkerName: o.WorkerName, DefaultTimeout: o.DefaultTimeout, Lost: op.runtimes.MarkLost,
-	})
-	op.runs = sandboxrun.New(sandboxrun.Options{
-		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Provider: provider, Runner: run, Fleet: op.fleet,
-		Table: table, Results: results, Recorder: mgr.GetEventRecorder("sandboxrun"), Clock: clk,
-		OperatorID: operatorID, GuestBusURL: o.GuestBusURL, WorkerName: o.WorkerName, DefaultTimeout: o.DefaultTimeout,
-		Metrics: sandboxrun.NewMetrics(registry),
-	})
+	op.fleet = fleet.NewWatcher(p.provider, operatorID, fleet.DefaultInterval, nil)
+	op.runtimes = op.newRuntimes(mgr, p)
+	op.functions = op.newFunctions(mgr, p)
+	op.runs = op.newRuns(mgr, p)
 	op.sweeper = &orphans.Sweeper{
-		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Provider: provider, Fleet: op.fleet, Clock: clk,
-		Destroyed: orphans.NewDestroyedCounter(registry),
+		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Provider: p.provider, Fleet: op.fleet, Clock: p.clock,
+		Destroyed: orphans.NewDestroyedCounter(p.registry),
 	}
-	table.SetHooks(publish.Hooks{
+	p.table.SetHooks(publish.Hooks{
 		Wake:  op.runtimes.WakeRuntime,
 		Lost:  op.runtimes.MarkLost,
 		Added: func(r publish.Runtime) { op.functions.WakeRuntime(context.Background(), r) },
@@ -147,9 +130,57 @@ func (op *Operator) build(mgr ctrl.Manager, o Options, program guest.AgentProgra
 	op.shim, err = shim.New(shim.Options{
 		Bus: op.bus, Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Namespace: o.RunsNamespace,
 		WorkerName: o.WorkerName, DefaultTimeout: o.DefaultTimeout, MaxTimeout: o.MaxTimeout,
-		IdleTimeout: o.IdleTimeout, Results: results, Clock: clk, Logger: logger("shim"),
+		IdleTimeout: o.IdleTimeout, Results: p.results, Clock: p.clock, Logger: logger("shim"),
 	})
 	return err
+}
+
+func (op *Operator) newParts(o Options, program guest.AgentProgram, operatorID string) (parts, error) {
+	p := parts{Options: o, clock: clock.RealClock{}, provider: o.Provider, registry: o.Metrics, operatorID: operatorID}
+	if p.provider == nil {
+		p.provider = iii.New(iii.Options{Client: op.bus})
+	}
+	if p.registry == nil {
+		p.registry = metrics.Registry
+	}
+	callMetrics, err := publish.NewMetrics(p.registry)
+	if err != nil {
+		return p, err
+	}
+	p.runner = runner.New(p.provider, program)
+	p.table = publish.NewTable(p.clock, publish.Hooks{})
+	p.server = &publish.Server{
+		Table: p.table, Guest: p.runner, WorkerName: o.WorkerName, Logger: logger("publish"), Metrics: callMetrics,
+	}
+	p.results = sandboxrun.NewResults(p.clock)
+	return p, nil
+}
+
+func (op *Operator) newRuntimes(mgr ctrl.Manager, p parts) *sandboxruntime.Reconciler {
+	return sandboxruntime.New(sandboxruntime.Options{
+		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Provider: p.provider, Runner: p.runner, Fleet: op.fleet,
+		Table: p.table, Recorder: mgr.GetEventRecorder("sandboxruntime"), Clock: p.clock,
+		OperatorID: p.operatorID, GuestBusURL: p.GuestBusURL, IdleTimeout: p.IdleTimeout,
+		Metrics: sandboxruntime.NewMetrics(p.registry),
+	})
+}
+
+func (op *Operator) newFunctions(mgr ctrl.Manager, p parts) *sandboxfunction.Reconciler {
+	return sandboxfunction.New(sandboxfunction.Options{
+		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Runner: p.runner, Table: p.table,
+		Publisher: publish.NewPublisher(op.bus, p.server, p.WorkerName),
+		Recorder:  mgr.GetEventRecorder("sandboxfunction"), Clock: p.clock,
+		WorkerName: p.WorkerName, DefaultTimeout: p.DefaultTimeout, Lost: op.runtimes.MarkLost,
+	})
+}
+
+func (op *Operator) newRuns(mgr ctrl.Manager, p parts) *sandboxrun.Reconciler {
+	return sandboxrun.New(sandboxrun.Options{
+		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Provider: p.provider, Runner: p.runner, Fleet: op.fleet,
+		Table: p.table, Results: p.results, Recorder: mgr.GetEventRecorder("sandboxrun"), Clock: p.clock,
+		OperatorID: p.operatorID, GuestBusURL: p.GuestBusURL, WorkerName: p.WorkerName, DefaultTimeout: p.DefaultTimeout,
+		Metrics: sandboxrun.NewMetrics(p.registry),
+	})
 }
 
 // Register hands the parts to the manager, which starts them once this process
