@@ -34,7 +34,8 @@ func (r *Reconciler) remove(_ context.Context, sc *scope) (bool, error) {
 // awaitCleanup holds a runtime that is being deleted for no longer than
 // maxCleanup.
 func (r *Reconciler) awaitCleanup(sc *scope, message string) {
-	waited := r.Clock.Since(sc.obj.DeletionTimestamp.Time)
+	// The API server's clock may be ahead of ours.
+	waited := max(r.Clock.Since(sc.obj.DeletionTimestamp.Time), 0)
 	if waited > maxCleanup {
 		sc.released = true
 		r.event(sc.obj, eventWarning, "CleanupPostponed", "Release",
