@@ -44,6 +44,15 @@ func (p AgentProgram) Init(request wire.InitRequest) Command {
 	return p.command(wire.CommandInit, request, upkeepTimeout)
 }
 
+// InitBaked is Init by the agent that the image holds, which puts itself into the
+// private folder first, so that it need not be written there.
+func (p AgentProgram) InitBaked(request wire.InitRequest) Command {
+	request.Home = p.folder()
+	command := p.Init(request)
+	command.Argv[0] = p.BakedPath()
+	return command
+}
+
 // Plant stores and checks a source; an empty SourceDigest is filled in.
 func (p AgentProgram) Plant(request wire.PlantRequest) Command {
 	if request.SourceDigest == "" {
@@ -69,6 +78,24 @@ func (p AgentProgram) Call(request wire.CallRequest) Command {
 // Run runs a whole program.
 func (p AgentProgram) Run(request wire.RunRequest) Command {
 	return p.command(wire.CommandRun, request, milliseconds(request.TimeoutMs))
+}
+
+// Cancel ends the run or call that was started with a token.
+func (p AgentProgram) Cancel(request wire.CancelRequest) Command {
+	return p.command(wire.CommandCancel, request, upkeepTimeout)
+}
+
+// Install installs packages. An empty ModuleFolder becomes ModuleDirectory.
+func (p AgentProgram) Install(request wire.InstallRequest) Command {
+	if request.ModuleFolder == "" {
+		request.ModuleFolder = ModuleDirectory
+	}
+	return p.command(wire.CommandInstall, request, milliseconds(request.TimeoutMs))
+}
+
+// Setup runs one command line of the shell.
+func (p AgentProgram) Setup(request wire.SetupRequest) Command {
+	return p.command(wire.CommandSetup, request, milliseconds(request.TimeoutMs))
 }
 
 // Discard removes a result file that has been read.

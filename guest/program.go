@@ -29,6 +29,12 @@ const (
 	// own folders. For Node, packages belong into Directory + "/node_modules".
 	PackagesDirectory = Directory + "/python-packages"
 
+	// BakedDirectory is where an image of guest/images holds an agent. It is one of
+	// the folders of an image that a sandbox sees (contracts/iii-sandbox.md §6.1).
+	BakedDirectory = "/opt/sandbox-operator"
+	// BakedManifest says, in JSON, which agent that is; see Baked.
+	BakedManifest = BakedDirectory + "/baked.json"
+
 	pathDigestLength = 12
 )
 
@@ -82,6 +88,17 @@ func (p AgentProgram) RequestPath(name string) string {
 }
 
 func (p AgentProgram) folder() string { return path.Join(Directory, p.Digest[:pathDigestLength]) }
+
+// Baked is the content of BakedManifest.
+type Baked struct {
+	// agentDigest: SHA-256 of the agent, which lies at BakedPath.
+	AgentDigest string `json:"agentDigest"`
+}
+
+// BakedPath is where an image holds this agent, if it does.
+func (p AgentProgram) BakedPath() string {
+	return path.Join(BakedDirectory, p.Digest[:pathDigestLength], "agent")
+}
 
 // SourceDigest names a source: its SHA-256 in lower-case hexadecimal.
 func SourceDigest(source []byte) string { return digestOf(source) }

@@ -51,6 +51,14 @@ func TestCommands(t *testing.T) {
 	}{
 		"init links the SDK at the root": {program.Init(wire.InitRequest{SharedImage: true}), "init",
 			`{"sharedImage":true,"moduleFolder":"/node_modules"}`, 32 * time.Second},
+		"init by a baked agent": {func() Command {
+			command := program.InitBaked(wire.InitRequest{})
+			if command.Argv[0] != "/opt/sandbox-operator/abababababab/agent" {
+				t.Errorf("argv: %v", command.Argv)
+			}
+			command.Argv[0] = path
+			return command
+		}(), "init", `{"moduleFolder":"/node_modules","home":"/sandbox-operator/abababababab"}`, 32 * time.Second},
 		"plant fills in the digest": {program.Plant(wire.PlantRequest{Language: wire.Node, Source: "<&>"}), "plant",
 			`{"language":"node","sourceDigest":"` + SourceDigest([]byte("<&>")) + `","source":"<&>"}`, 12 * time.Second},
 		"unplant": {program.Unplant(wire.UnplantRequest{SourceDigest: "d"}), "unplant", `{"sourceDigest":"d"}`, 32 * time.Second},
@@ -60,6 +68,10 @@ func TestCommands(t *testing.T) {
 			`{"language":"python","sourceDigest":"d","payload":{"id":9007199254740993},"context":{"function_id":"a::b"},"timeoutMs":1500,"workerName":"w"}`, 3500 * time.Millisecond},
 		"run": {program.Run(wire.RunRequest{Language: wire.Node, Source: "1", TimeoutMs: 10, Stdin: []byte("x")}), "run",
 			`{"language":"node","source":"1","stdin":"eA==","timeoutMs":10}`, 2010 * time.Millisecond},
+		"cancel": {program.Cancel(wire.CancelRequest{Token: "t"}), "cancel", `{"token":"t"}`, 32 * time.Second},
+		"install links packages at the root": {program.Install(wire.InstallRequest{Language: wire.Node, Packages: []string{"x@^1"}, TimeoutMs: 9000}), "install",
+			`{"language":"node","packages":["x@^1"],"moduleFolder":"/node_modules","timeoutMs":9000}`, 11 * time.Second},
+		"setup":   {program.Setup(wire.SetupRequest{Command: "a && b", TimeoutMs: 9000}), "setup", `{"command":"a && b","timeoutMs":9000}`, 11 * time.Second},
 		"discard": {program.Discard(wire.DiscardRequest{Path: "/p"}), "discard", `{"path":"/p"}`, 32 * time.Second},
 		"a payload that is not JSON leaves nothing to send": {program.Call(wire.CallRequest{Payload: json.RawMessage(`{`), TimeoutMs: 1}), "call", "", 2001 * time.Millisecond},
 	}

@@ -22,10 +22,30 @@ const (
 
 // envelope is the first line on a host's descriptor 3; the payload follows.
 type envelope struct {
-	Mode    string           `json:"mode"`
-	Source  string           `json:"source"`
-	Handler string           `json:"handler,omitempty"`
-	Context wire.CallContext `json:"context"`
+	Mode    string         `json:"mode"`
+	Source  string         `json:"source"`
+	Handler string         `json:"handler,omitempty"`
+	Context handlerContext `json:"context"`
+}
+
+// handlerContext is a wire.CallContext with every key there, null if it has no
+// value, so that handlers need not ask whether one is.
+type handlerContext struct {
+	FunctionID  string          `json:"function_id"`
+	Metadata    json.RawMessage `json:"metadata"`
+	Traceparent *string         `json:"traceparent"`
+	DeadlineMs  int64           `json:"deadline_ms"`
+}
+
+func newHandlerContext(given wire.CallContext, timeout time.Duration) handlerContext {
+	context := handlerContext{FunctionID: given.FunctionID, Metadata: given.Metadata, DeadlineMs: given.DeadlineMs}
+	if given.Traceparent != "" {
+		context.Traceparent = &given.Traceparent
+	}
+	if context.DeadlineMs == 0 {
+		context.DeadlineMs = time.Now().Add(timeout).UnixMilli()
+	}
+	return context
 }
 
 // call runs a planted handler in a fresh interpreter.
@@ -37,15 +57,20 @@ func call(home folder, request wire.CallRequest) wire.Reply {
 	if _, err := os.Stat(source); err != nil {
 		return failed(wire.Failf(wire.NotPlanted, "the source is not planted in this runtime"))
 	}
-	timeout := time.Duration(request.TimeoutMs) * time.Millisecond
-	if request.Context.DeadlineMs == 0 {
-		request.Context.DeadlineMs = time.Now().Add(timeout).UnixMilli()
+	held, failure := claimToken(home, request.Token)
+	if failure != nil {
+		return failed(failure)
 	}
+	defer held.release()
+	timeout := time.Duration(request.TimeoutMs) * time.Millisecond
 	return host{
 		home: home, language: request.Language, dir: home.function(request.SourceDigest),
-		env:      environment(home, request.Bus, callEnvironment(request)),
-		envelope: envelope{Mode: "call", Source: source, Handler: orDefault(request.Handler), Context: request.Context},
-		payload:  request.Payload, timeout: timeout, logLimit: request.LogLimit,
+		env: environment(home, request.Bus, callEnvironment(request)),
+		envelope: envelope{
+			Mode: "call", Source: source, Handler: orDefault(request.Handler),
+			Context: newHandlerContext(request.Context, timeout),
+		},
+		payload: request.Payload, timeout: timeout, logLimit: request.LogLimit, stop: held.stop,
 	}.serve()
 }
 
@@ -89,6 +114,7 @@ type host struct {
 	payload  json.RawMessage
 	timeout  time.Duration
 	logLimit int
+	stop     <-chan os.Signal // nil: nobody cancels it
 }
 
 func (h host) serve() wire.Reply {
@@ -105,7 +131,7 @@ func (h host) serve() wire.Reply {
 	if failure != nil {
 		return failed(failure)
 	}
-	outcome := started.awaitResult(h.timeout)
+	outcome := started.awaitResult(h.timeout, h.stop)
 	duration := time.Since(started.begun)
 	started.kill()
 	started.finish()

@@ -28,14 +28,10 @@ spawn('setsid', ['sleep', '600'], {detached: true, env: {PATH: '/usr/bin:/bin', 
 	for name, tc := range sources {
 		source := strings.ReplaceAll(tc.source, "'MARK'", "'"+mark+"'")
 		request := callRequest(tc.language, guest.mustPlant(tc.language, source), "0")
-		request.TimeoutMs = 700
-		begun := time.Now()
+		request.TimeoutMs = deadline.Milliseconds()
 		reply := guest.exec(wire.CommandCall, request)
 		if reply.Error == nil || reply.Error.Kind != wire.TimedOut {
 			t.Errorf("%s: want a timeout, got %s %v", name, reply.Result, reply.Error)
-		}
-		if took := time.Since(begun); took > 3*time.Second {
-			t.Errorf("%s: took %s", name, took)
 		}
 		if !strings.Contains(reply.Logs, "started") {
 			t.Errorf("%s: logs before the deadline are lost: %q", name, reply.Logs)
@@ -82,12 +78,12 @@ func TestCall_endsWithTheAgent(t *testing.T) {
 
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	deadline := time.After(10 * time.Second)
+	limit := time.After(testTimeout)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for !holds() {
 		select {
-		case <-deadline:
+		case <-limit:
 			t.Fatalf("timed out waiting until %s", what)
 		case <-tick.C:
 		}

@@ -72,8 +72,36 @@ func TestCall_result(t *testing.T) {
 			wire.Python, "def handler(p, *, context=None): return context['function_id']\n", `0`, `"test::function"`, ""},
 		"python: a second parameter with a default keeps it": {
 			wire.Python, "def handler(p, retries=3): return retries\n", `0`, `3`, ""},
+		"python: *args gets the payload": {
+			wire.Python, "def handler(*args): return list(args)\n", `7`, `[7]`, ""},
+		"python: a decorator that says what it wraps": {
+			wire.Python, "import functools\ndef d(f):\n  @functools.wraps(f)\n  def w(*args, **kw): return f(*args, **kw)\n  return w\n@d\ndef handler(p, context): return [p, context['function_id']]\n", `7`, `[7,"test::function"]`, ""},
+		"python: a decorator that does not": {
+			wire.Python, "def d(f): return lambda *args, **kw: f(*args, **kw)\n@d\ndef handler(p): return p\n", `7`, `7`, ""},
+		"python: a partial": {
+			wire.Python, "import functools\ndef h(rate, p, ctx): return [rate, p, ctx['function_id']]\nhandler = functools.partial(h, 2)\n", `7`, `[2,7,"test::function"]`, ""},
+		"python: a partial with a keyword": {
+			wire.Python, "import functools\ndef h(p, rate): return [p, rate]\nhandler = functools.partial(h, rate=2)\n", `7`, `[7,2]`, ""},
+		"python: a method": {
+			wire.Python, "class S:\n  def price(self, p): return p\nhandler = S().price\n", `7`, `7`, ""},
+		"python: a class": {
+			wire.Python, "class handler(dict):\n  def __init__(self, p): super().__init__(p=p)\n", `7`, `{"p":7}`, ""},
+		"python: a function without a signature": {
+			wire.Python, "handler = max\n", `[3,7]`, `7`, ""},
+		"python: an async callable object": {
+			wire.Python, "class H:\n  async def __call__(self, p, context): return [p, context['function_id']]\nhandler = H()\n", `7`, `[7,"test::function"]`, ""},
+		"python: an async partial": {
+			wire.Python, "import functools\nasync def h(a, p): return a + p\nhandler = functools.partial(h, 1)\n", `7`, `8`, ""},
+		"node: a handler with one parameter": {
+			wire.Node, `export const handler = (...args) => [args.length, args[0]];`, `7`, `[2,7]`, ""},
+		"python: a task left on the loop changes nothing": {
+			wire.Python, "import asyncio\nasync def handler(p):\n  asyncio.get_running_loop().create_task(asyncio.sleep(60))\n  return p\n", `7`, `7`, ""},
 		"python: a callable object is a handler": {
 			wire.Python, "class H:\n  def __call__(self, p, ctx): return [p, ctx['function_id']]\nhandler = H()\n", `7`, `[7,"test::function"]`, ""},
+		"node: a context without values has its keys": {
+			wire.Node, `export const handler = (p, c) => [c.metadata, c.traceparent];`, `0`, `[null,null]`, ""},
+		"python: a context without values has its keys": {
+			wire.Python, "def handler(p, c): return [c['metadata'], c['traceparent']]\n", `0`, `[null,null]`, ""},
 		"node: a thenable is awaited": {
 			wire.Node, `export const handler = () => ({then(f) { f(3); }});`, `0`, `3`, ""},
 	}
@@ -129,6 +157,16 @@ func TestCall_failure(t *testing.T) {
 			wire.Failure{Kind: wire.NotSerializable, Type: "TypeError", Message: "a function is not JSON-serializable"}, "TypeError"},
 		"F08 node: a symbol": {wire.Node, "export const handler = () => Symbol('s');",
 			wire.Failure{Kind: wire.NotSerializable, Type: "TypeError", Message: "a symbol is not JSON-serializable"}, "TypeError"},
+		"F08 node: a cycle": {wire.Node, "export const handler = () => { const a = {}; a.a = a; return a; };",
+			wire.Failure{Kind: wire.NotSerializable, Type: "TypeError", Message: "Converting circular structure to JSON\n    --> starting at object with constructor 'Object'\n    --- property 'a' closes the circle"}, "TypeError"},
+		"python: a loop that is nested too deeply": {wire.Python, "def handler(p):\n  a = []\n  for _ in range(100000): a = [a]\n  return a\n",
+			wire.Failure{Kind: wire.NotSerializable, Type: "ValueError", Message: "the result is nested too deeply for JSON"}, ""},
+		"python: a coroutine that raises": {wire.Python, "import asyncio\nasync def handler(p):\n  await asyncio.sleep(0)\n  raise LookupError('later')\n",
+			wire.Failure{Kind: wire.Thrown, Type: "LookupError", Message: "later", Line: 4}, "in handler"},
+		"python: a coroutine with an unserializable result": {wire.Python, "async def handler(p): return {1}\n",
+			wire.Failure{Kind: wire.NotSerializable, Type: "TypeError", Message: "Object of type set is not JSON serializable"}, ""},
+		"python: parameters that do not fit": {wire.Python, "def handler(): pass\n",
+			wire.Failure{Kind: wire.Thrown, Type: "TypeError", Message: "handler() takes 0 positional arguments but 1 was given"}, ""},
 		"F29 python: NaN": {wire.Python, "def handler(p): return float('nan')\n",
 			wire.Failure{Kind: wire.NotSerializable, Type: "ValueError", Message: "the result holds NaN or an infinite float, which JSON cannot represent"}, ""},
 		"F15 node: a process exit": {wire.Node, "export const handler = () => process.exit(0);",
@@ -168,6 +206,53 @@ func TestCall_failure(t *testing.T) {
 				t.Errorf("stack shows the host:\n%s", reply.Error.Stack)
 			}
 		})
+	}
+}
+
+// E08: the end of the errors is cut between characters.
+func TestCall_stderrTail(t *testing.T) {
+	guest := newGuest(t)
+	source := "import os, sys\ndef handler(p):\n  print('é' * 1000 + 'x', file=sys.stderr, flush=True)\n  os._exit(9)\n"
+	reply := guest.call(wire.Python, source, "0")
+	if reply.Error == nil || reply.Error.Kind != wire.NoResult {
+		t.Fatalf("got %s %v", reply.Result, reply.Error)
+	}
+	_, tail, _ := strings.Cut(reply.Error.Message, "result: ")
+	if len(tail) > stderrTailBytes || len(tail) < stderrTailBytes-1 || strings.Trim(tail, "éx\n") != "" {
+		t.Errorf("%d bytes: %q", len(tail), tail)
+	}
+}
+
+// The whole context arrives, and nothing else (design §5; the keys are those of
+// the bus).
+func TestCall_context(t *testing.T) {
+	guest := newGuest(t)
+	for language, source := range map[wire.Language]string{
+		wire.Node:   `export const handler = (p, context) => [Object.keys(context).sort(), {...context, deadline_ms: 0}, context.deadline_ms - Date.now(), process.env.TRACEPARENT];`,
+		wire.Python: "import os, time\ndef handler(p, context): return [sorted(context), {**context, 'deadline_ms': 0}, int(context['deadline_ms'] - time.time() * 1000), os.environ['TRACEPARENT']]\n",
+	} {
+		request := callRequest(language, guest.mustPlant(language, source), "0")
+		request.Context.Metadata, request.Context.Traceparent = json.RawMessage(`{"tenant":{"id":7}}`), "00-01-02-03"
+		reply := guest.exec(wire.CommandCall, request)
+		var got []json.RawMessage
+		if err := json.Unmarshal(reply.Result, &got); err != nil || len(got) != 4 {
+			t.Fatalf("%s: %s %v", language, reply.Result, reply.Error)
+		}
+		var context wire.CallContext
+		if err := json.Unmarshal(got[1], &context); err != nil {
+			t.Fatal(err)
+		}
+		request.Context.DeadlineMs = 0
+		if diff := cmp.Diff(request.Context, context); diff != "" {
+			t.Errorf("%s: context (-want +got):\n%s", language, diff)
+		}
+		if keys := string(got[0]); keys != `["deadline_ms","function_id","metadata","traceparent"]` || string(got[3]) != `"00-01-02-03"` {
+			t.Errorf("%s: keys %s, environment %s", language, keys, got[3])
+		}
+		var left int64
+		if err := json.Unmarshal(got[2], &left); err != nil || left <= 0 || left > testTimeout.Milliseconds() {
+			t.Errorf("%s: %d ms left", language, left)
+		}
 	}
 }
 

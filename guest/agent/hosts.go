@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/sandbox-operator/sandbox-operator/guest/sdk"
 	"github.com/sandbox-operator/sandbox-operator/guest/wire"
 )
 
@@ -75,6 +76,9 @@ func unpackInto(home folder, target string) error {
 		if err := copyEmbedded(language, staging); err != nil {
 			return err
 		}
+	}
+	if err := writeAtomically(filepath.Join(staging, "python", "requirements.txt"), sdk.PythonRequirements, 0o644); err != nil {
+		return err
 	}
 	if err := unpackSDK(filepath.Join(staging, "node_modules")); err != nil {
 		return err
@@ -158,6 +162,7 @@ func switchLink(link, target string) error {
 
 func embeddedDigest() (string, error) {
 	hash := sha256.New()
+	hash.Write(sdk.PythonRequirements)
 	err := fs.WalkDir(embedded, ".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -35,6 +36,15 @@ func newBusGuest(t *testing.T) *guest {
 		t.Fatalf("the SDKs are not there (run guest/build.sh): %+v %v", reply.Init, reply.Error)
 	}
 	return guest
+}
+
+// isOneWorker: a worker's name ends with what makes it unique (X25).
+func isOneWorker(workers []string, name string) bool {
+	if len(workers) != 1 {
+		return false
+	}
+	unique, found := strings.CutPrefix(workers[0], name+":")
+	return found && regexp.MustCompile(`^[0-9a-f]{8}$`).MatchString(unique)
 }
 
 func onBus(bus *testBus, worker string) func(*wire.RunRequest) {
@@ -68,14 +78,31 @@ func TestIII_run(t *testing.T) {
 			"iii.trigger({'function_id': 'test::note', 'payload': 1, 'action': {'type': 'void'}})\n", "", 1, []string{"test::note"}},
 		"G03, G15, G16 node: introspection never connects": {wire.Node, `
 console.log(iii, String(iii), \u0060\u0024{iii}\u0060, Object.keys(iii), 'trigger' in iii, Object.getPrototypeOf(iii) === Object.prototype);
-console.log(JSON.stringify({iii}), Number.isNaN(+iii), iii.toJSON, iii.nothing, (await iii) === iii, iii[Symbol.iterator], typeof iii.trigger);`,
-			"HINT HINT HINT [] false true\n{\"iii\":{}} true undefined undefined true undefined function\n", 0, nil},
+console.log(JSON.stringify({iii}), Number.isNaN(+iii), iii.toJSON, iii.nothing, (await iii) === iii, iii[Symbol.iterator], typeof iii.trigger);
+console.log({...iii}, iii == 'x', iii instanceof Map, iii.constructor === Object, Object.prototype.toString.call(iii), iii?.state?.x);
+import { inspect } from 'node:util'; import { isDeepStrictEqual } from 'node:util';
+console.log(inspect(iii), isDeepStrictEqual(iii, 1)); try { structuredClone(iii); } catch (error) { console.log(error.name); }`,
+			"HINT HINT HINT [] false true\n{\"iii\":{}} true undefined undefined true undefined function\n" +
+				"{} false false true [object Object] undefined\nHINT false\nDataCloneError\n", 0, nil},
 		"G05, G16 python: introspection never connects": {wire.Python, `
 import copy
 print(repr(iii), str(iii), dir(iii), hasattr(iii, '__len__'), hasattr(iii, 'nothing'), hasattr(iii, '_repr_html_'), callable(iii.trigger), bool(iii))
 try: iii.nothing
 except AttributeError as error: print(error)
-`, "PYHINT PYHINT [] False False False True True\ntype object 'III' has no attribute 'nothing'\n", 0, nil},
+print(getattr(iii, '__foo__', None), getattr(iii, '_private', None), getattr(iii, 'x', 5), iii.worker_id, iii == 1, iii in [iii], isinstance(iii, dict))
+print(copy.copy(iii) is iii, copy.deepcopy([iii])[0] is iii, hash(iii) == hash(iii), iii.shutdown())
+import inspect, json, pickle
+print(inspect.getmembers(iii), inspect.isfunction(iii), inspect.iscoroutine(iii))
+for probe in (lambda: pickle.dumps(iii), lambda: json.dumps(iii), lambda: len(iii), lambda: iter(iii), lambda: int(iii), lambda: iii[0], lambda: iii()):
+  try: probe()
+  except TypeError as error: print(type(error).__name__)
+async def wait():
+  try: await iii
+  except TypeError: print('not awaitable')
+import asyncio
+asyncio.run(wait())
+`, "PYHINT PYHINT [] False False False True True\ntype object 'III' has no attribute 'nothing'\n" +
+			"None None 5 None False True False\nTrue True True None\n[] False False\n" + strings.Repeat("TypeError\n", 7) + "not awaitable\n", 0, nil},
 		"G04 node: keys and in after use": {wire.Node,
 			`await iii.trigger({function_id: 'test::echo', payload: 1}); console.log(Object.keys(iii).includes('trigger'), 'registerFunction' in iii, 'x' in iii, iii[Symbol.toStringTag]);`,
 			"true true false undefined\n", 1, []string{"test::echo"}},
@@ -114,14 +141,11 @@ console.log(typeof registerWorker, TriggerAction.Void(), typeof isChannelRef, cr
 			if links != tc.wantLinks || clean != tc.wantLinks {
 				t.Errorf("want %d links closed cleanly, got %d, %d clean", tc.wantLinks, links, clean)
 			}
-			if links > 0 && !slices.Equal(workers, []string{"runner:" + t.Name()}) {
+			if links > 0 && !isOneWorker(workers, "runner:"+t.Name()) {
 				t.Errorf("workers: %v", workers)
 			}
 			if !slices.Equal(calls, tc.wantCalls) {
 				t.Errorf("calls: want %v, got %v", tc.wantCalls, calls)
-			}
-			if reply.DurationMs > 3000 {
-				t.Errorf("took %d ms", reply.DurationMs)
 			}
 		})
 	}
@@ -144,7 +168,7 @@ iii.trigger({function_id: 'test::note', payload: 0, action: {type: 'void'}}); re
 			t.Errorf("%s: %s %v, logs %q", language, reply.Result, reply.Error, reply.Logs)
 		}
 		links, clean, workers, calls := bus.seen()
-		if links != 1 || clean != 1 || !slices.Equal(workers, []string{"runner:shop::price"}) || !slices.Equal(calls, []string{"test::echo", "test::note"}) {
+		if links != 1 || clean != 1 || !isOneWorker(workers, "runner:shop::price") || !slices.Equal(calls, []string{"test::echo", "test::note"}) {
 			t.Errorf("%s: %d links, %d clean, workers %v, calls %v", language, links, clean, workers, calls)
 		}
 	}
@@ -206,7 +230,7 @@ func TestIII_boundedShutdown(t *testing.T) {
 	if reply.Run.ExitCode != 0 || reply.Run.TimedOut || reply.Run.Stdout != "end\n" {
 		t.Errorf("node: %+v", reply.Run)
 	}
-	if took := time.Since(begun); took > 5*time.Second {
+	if took := time.Since(begun); took > testTimeout/2 {
 		t.Errorf("node: the end took %s", took)
 	}
 	source := `export function handler() { iii.trigger({function_id: 'a::b', payload: 1, action: {type: 'void'}}); return 1; }`
@@ -216,7 +240,7 @@ func TestIII_boundedShutdown(t *testing.T) {
 	if reply := guest.exec(wire.CommandCall, request); string(reply.Result) != "1" {
 		t.Errorf("call: %s %v", reply.Result, reply.Error)
 	}
-	if took := time.Since(begun); took > 4*time.Second {
+	if took := time.Since(begun); took > testTimeout/2 {
 		t.Errorf("call: the end took %s", took)
 	}
 }
@@ -230,7 +254,7 @@ func TestIII_engineGoneAfterUse(t *testing.T) {
 	for language, source := range sources {
 		bus := newTestBus(t)
 		go func() {
-			deadline := time.After(testTimeout)
+			limit := time.After(testTimeout)
 			tick := time.NewTicker(time.Millisecond)
 			defer tick.Stop()
 			for {
@@ -244,13 +268,13 @@ func TestIII_engineGoneAfterUse(t *testing.T) {
 				}
 				select {
 				case <-tick.C:
-				case <-deadline:
+				case <-limit:
 					return
 				}
 			}
 		}()
 		reply := guest.run(language, source, onBus(bus, "w"))
-		if reply.Run.ExitCode != 0 || reply.Run.TimedOut || reply.DurationMs > 6000 {
+		if reply.Run.ExitCode != 0 || reply.Run.TimedOut || reply.DurationMs > testTimeout.Milliseconds()/2 {
 			t.Errorf("%s: %d ms, %+v", language, reply.DurationMs, reply.Run)
 		}
 	}
@@ -265,7 +289,7 @@ func TestIII_innerTimeoutIsClamped(t *testing.T) {
 	}
 	for language, source := range sources {
 		bus := newTestBus(t)
-		reply := guest.run(language, source, onBus(bus, "w"), func(r *wire.RunRequest) { r.TimeoutMs = 3000 })
+		reply := guest.run(language, source, onBus(bus, "w"), func(r *wire.RunRequest) { r.TimeoutMs = deadline.Milliseconds() })
 		// Without the clamp nothing would be printed: the deadline comes first.
 		if reply.Run.Stdout != "TIMEOUT\n" {
 			t.Errorf("%s: %+v", language, reply.Run)

@@ -35,6 +35,10 @@ print(json.dumps({"version": platform.python_version(), "sdk": sdk}))
 // initialize prepares the private folder; doing it again changes nothing.
 func initialize(home folder, request wire.InitRequest) wire.Reply {
 	report := &wire.Init{}
+	home, err := moveInto(home, request.Home)
+	if err != nil {
+		return failed(wire.Failf(wire.Internal, "moving into the private folder: %v", err))
+	}
 	if request.SharedImage {
 		err := overlaySharedFolders(home.overlays(), sharedFolders)
 		report.Overlay = err == nil
@@ -49,8 +53,7 @@ func initialize(home folder, request wire.InitRequest) wire.Reply {
 	if request.ModuleFolder != "" {
 		linkSDK(home, request.ModuleFolder)
 	}
-	var err error
-	if report.AgentDigest, err = digestOfExecutable(); err != nil {
+	if report.AgentDigest, err = digestOfFile(home.join(agentName)); err != nil {
 		return failed(wire.Failf(wire.Internal, "reading the agent: %v", err))
 	}
 	report.SDK.Node = nodeSDKVersion(home)
@@ -60,19 +63,15 @@ func initialize(home folder, request wire.InitRequest) wire.Reply {
 	return wire.Reply{Init: report}
 }
 
-func version(folder, struct{}) wire.Reply {
-	digest, err := digestOfExecutable()
+func version(home folder, _ struct{}) wire.Reply {
+	digest, err := digestOfFile(home.join(agentName))
 	if err != nil {
 		return failed(wire.Failf(wire.Internal, "reading the agent: %v", err))
 	}
 	return wire.Reply{Init: &wire.Init{AgentDigest: digest}}
 }
 
-func digestOfExecutable() (string, error) {
-	path, err := os.Executable()
-	if err != nil {
-		return "", err
-	}
+func digestOfFile(path string) (string, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return "", err

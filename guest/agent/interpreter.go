@@ -75,8 +75,9 @@ func environment(home folder, bus wire.Bus, extra map[string]string) []string {
 }
 
 func pythonPackages(home folder, requested string) string {
-	folders := []string{requested, os.Getenv(packagesVariable),
-		home.join(packagesFolder), filepath.Join(home.base(), packagesFolder)}
+	folders := append([]string{requested}, installedPythonPackages(home)...)
+	folders = append(folders, os.Getenv(packagesVariable),
+		home.join(packagesFolder), filepath.Join(home.base(), packagesFolder))
 	folders = slices.DeleteFunc(folders, func(path string) bool { return path == "" })
 	return strings.Join(folders, string(os.PathListSeparator))
 }

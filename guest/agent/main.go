@@ -63,6 +63,9 @@ var commands = map[string]func(home folder, request []byte) wire.Reply{
 	wire.CommandCall:    handle(call),
 	wire.CommandRun:     handle(run),
 	wire.CommandDiscard: handle(discard),
+	wire.CommandCancel:  handle(cancel),
+	wire.CommandInstall: handle(install),
+	wire.CommandSetup:   handle(setup),
 	wire.CommandVersion: handle(version),
 }
 

@@ -49,6 +49,9 @@ func buildAndRun(m *testing.M) int {
 	return m.Run()
 }
 
+// nowhere is the address of no server.
+const nowhere = "http://127.0.0.1:9/"
+
 // guest is one private folder with an agent of its own.
 type guest struct {
 	t    *testing.T
@@ -71,7 +74,11 @@ func newGuest(t *testing.T) *guest {
 			t.Fatal(err)
 		}
 	}
-	return &guest{t: t, home: home, env: []string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + home}}
+	return &guest{t: t, home: home, env: []string{
+		"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + home,
+		// Nothing is fetched from anywhere, unless a test names an index of its own.
+		"PIP_INDEX_URL=" + nowhere, "PIP_CONFIG_FILE=/dev/null", "npm_config_registry=" + nowhere, "npm_config_fetch_retries=0",
+	}}
 }
 
 // exec runs one subcommand and returns the reply; the agent must always answer.
@@ -122,7 +129,11 @@ func (g *guest) mustPlant(language wire.Language, source string) string {
 	return digestOf(source)
 }
 
-const testTimeout = 10 * time.Second
+// testTimeout is far above what anything here takes, also on a busy machine.
+const testTimeout = 30 * time.Second
+
+// deadline is for programs that are meant to meet it: enough to start and print.
+const deadline = 5 * time.Second
 
 func callRequest(language wire.Language, digest, payload string) wire.CallRequest {
 	return wire.CallRequest{

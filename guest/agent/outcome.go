@@ -16,6 +16,7 @@ import (
 type outcome struct {
 	frame    *frame // the first result or failure, if there was one
 	timedOut bool
+	canceled bool
 	exitCode int
 	signal   string
 }
@@ -23,7 +24,7 @@ type outcome struct {
 // awaitResult waits for the first result or failure, then for the host to say
 // that it is done: late timers, threads and crashes change nothing any more
 // (contracts/code-runner.md §19.3, X7). The caller kills the process.
-func (s *process) awaitResult(timeout time.Duration) outcome {
+func (s *process) awaitResult(timeout time.Duration, stop <-chan os.Signal) outcome {
 	var result outcome
 	deadline := time.NewTimer(timeout)
 	defer deadline.Stop()
@@ -33,7 +34,7 @@ func (s *process) awaitResult(timeout time.Duration) outcome {
 		select {
 		case next, open := <-s.frames:
 			if !open {
-				return s.withoutMore(result, deadline.C)
+				return s.withoutMore(result, deadline.C, stop)
 			}
 			if next.kind == frameDone {
 				return result
@@ -48,6 +49,9 @@ func (s *process) awaitResult(timeout time.Duration) outcome {
 			s.lastFrames()
 		case <-linger:
 			return result
+		case <-stop:
+			result.canceled = result.frame == nil
+			return result
 		case <-deadline.C:
 			result.timedOut = result.frame == nil
 			return result
@@ -57,13 +61,15 @@ func (s *process) awaitResult(timeout time.Duration) outcome {
 
 // withoutMore handles a channel that has ended: the interpreter is gone or
 // going, or has closed its descriptor and can deliver nothing any more.
-func (s *process) withoutMore(result outcome, deadline <-chan time.Time) outcome {
+func (s *process) withoutMore(result outcome, deadline <-chan time.Time, stop <-chan os.Signal) outcome {
 	if result.frame != nil {
 		return result
 	}
 	select {
 	case <-s.exited:
 		result.exitCode, result.signal = s.end()
+	case <-stop:
+		result.canceled = true
 	case <-deadline:
 		result.timedOut = true
 	}
@@ -74,6 +80,8 @@ func (o outcome) reply(home folder, timeout time.Duration, errors *capture) wire
 	switch {
 	case o.timedOut:
 		return failed(wire.Failf(wire.TimedOut, "no result within %d ms", timeout.Milliseconds()))
+	case o.canceled:
+		return failed(wire.Failf(wire.Canceled, "canceled"))
 	case o.frame == nil:
 		return failed(o.noResult(errors))
 	case o.frame.kind == frameFailure:

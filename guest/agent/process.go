@@ -21,7 +21,7 @@ type program struct {
 	dir      string
 	env      []string
 	stdin    []byte // nil: /dev/null
-	envelope []byte // descriptor 3
+	envelope []byte // descriptor 3; nil: a command without host, and so without channel
 	stdout   io.Writer
 	stderr   io.Writer
 }
@@ -60,8 +60,10 @@ func (p program) commandWith(opened pipes) *exec.Cmd {
 	command := &exec.Cmd{
 		Path: p.command[0], Args: p.command, Dir: p.dir, Env: p.env,
 		Stdout: opened[stdoutPipe].theirs, Stderr: opened[stderrPipe].theirs,
-		ExtraFiles:  []*os.File{opened[envelopePipe].theirs, opened[channelPipe].theirs},
 		SysProcAttr: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
+	}
+	if p.envelope != nil {
+		command.ExtraFiles = []*os.File{opened[envelopePipe].theirs, opened[channelPipe].theirs}
 	}
 	if p.stdin != nil {
 		command.Stdin = opened[stdinPipe].theirs

@@ -23,13 +23,17 @@ func run(home folder, request wire.RunRequest) wire.Reply {
 	if failure != nil {
 		return failed(failure)
 	}
+	held, failure := claimToken(home, request.Token)
+	if failure != nil {
+		return neverStarted(failure)
+	}
+	defer held.release()
 	place, err := newWorkplace(home, request)
+	defer place.remove()
 	if err != nil {
-		place.remove()
 		return failed(wire.Failf(wire.BadRequest, "preparing the program: %v", err))
 	}
-	defer place.remove()
-	return execute(home, interpreter, place, request)
+	return execute(home, interpreter, held, place, request)
 }
 
 func checkRun(request wire.RunRequest) *wire.Failure {
@@ -43,79 +47,50 @@ func checkRun(request wire.RunRequest) *wire.Failure {
 	case request.Folder != "" && !filepath.IsAbs(request.Folder):
 		return wire.Failf(wire.BadRequest, "folder must be absolute")
 	}
+	if err := checkFiles(request.Files); err != nil {
+		return wire.Failf(wire.BadRequest, "%v", err)
+	}
 	return nil
 }
 
-func execute(home folder, interpreter string, place workplace, request wire.RunRequest) wire.Reply {
+func execute(home folder, interpreter string, held *claim, place *workplace, request wire.RunRequest) wire.Reply {
 	timeout := time.Duration(request.TimeoutMs) * time.Millisecond
-	stdout := newCapture(positiveOr(request.StdoutLimit, defaultStreamLimit))
-	stderr := newCapture(positiveOr(request.StderrLimit, defaultStreamLimit))
-	started, err := program{
-		command: programCommand(home, interpreter, request.Language, place.program, request.Args),
-		dir:     place.folder, env: environment(home, request.Bus, request.Env), stdin: request.Stdin,
-		envelope: runEnvelope(place.program, timeout), stdout: stdout, stderr: stderr,
-	}.start()
-	if err != nil {
-		return failed(wire.Failf(wire.Internal, "starting the interpreter: %v", err))
+	done, failure := job{
+		program: program{
+			command: programCommand(home, interpreter, request.Language, place.program, request.Args),
+			dir:     place.folder, env: environment(home, request.Bus, request.Env), stdin: request.Stdin,
+			envelope: runEnvelope(place.program, timeout),
+		},
+		timeout:       timeout,
+		stdoutLimit:   positiveOr(request.StdoutLimit, defaultStreamLimit),
+		stderrLimit:   positiveOr(request.StderrLimit, defaultStreamLimit),
+		keepProcesses: request.KeepProcesses, claim: held,
+	}.do()
+	if failure != nil {
+		return failed(failure)
 	}
-	result, timedOut := started.awaitExit(timeout)
-	duration := time.Since(started.begun)
-	if timedOut || !request.KeepProcesses {
-		started.kill()
-	}
-	started.finish()
-	reply := runReply(home, started, result, timedOut)
-	reply.Run.Stdout, reply.Run.StdoutTruncated = stdout.text()
-	reply.Run.Stderr, reply.Run.StderrTruncated = stderr.text()
-	reply.DurationMs = duration.Milliseconds()
-	return reply
+	return runReply(home, done)
 }
 
 func runEnvelope(program string, timeout time.Duration) []byte {
-	deadline := wire.CallContext{DeadlineMs: time.Now().Add(timeout).UnixMilli()}
+	deadline := newHandlerContext(wire.CallContext{}, timeout)
 	// Strings and numbers only: this cannot fail.
 	head, _ := wire.Marshal(envelope{Mode: "run", Source: program, Context: deadline})
 	return append(head, '\n')
 }
 
-// awaitExit waits for the program itself; its result arrives on the way.
-func (s *process) awaitExit(timeout time.Duration) (result *frame, timedOut bool) {
-	deadline := time.NewTimer(timeout)
-	defer deadline.Stop()
-	exited, frames := s.exited, s.frames
-	for frames != nil || exited != nil {
-		select {
-		case next, open := <-frames:
-			if !open {
-				frames = nil
-			} else if result == nil && next.kind != frameDone {
-				result = &next
-			}
-		case <-exited:
-			exited = nil
-			s.lastFrames()
-		case <-deadline.C:
-			return result, exited != nil
-		}
-	}
-	return result, false
-}
-
-func runReply(home folder, ended *process, result *frame, timedOut bool) wire.Reply {
+func runReply(home folder, done finished) wire.Reply {
 	reply := wire.Reply{}
-	outcome := &wire.Run{TimedOut: timedOut, ExitCode: -1}
-	if !timedOut {
-		outcome.ExitCode, outcome.Signal = ended.end()
-	}
-	if result != nil {
-		reply = resultOrFailure(home, *result)
+	if done.result != nil {
+		reply = resultOrFailure(home, *done.result)
 	}
 	// A program whose result cannot be represented has still run.
 	if reply.Error != nil {
-		outcome.ResultError = reply.Error.Error()
+		done.run.ResultError = reply.Error.Error()
 		reply.Error = nil
 	}
-	reply.Run = outcome
+	reply.Run = done.run
+	reply.DurationMs = done.duration.Milliseconds()
 	return reply
 }
 

@@ -148,7 +148,7 @@ func TestRun_deadlineKeepsPartialOutput(t *testing.T) {
 		wire.Node:   `console.log("before"); for (;;);`,
 		wire.Python: "print('before')\nwhile True: pass\n",
 	} {
-		reply := guest.run(language, source, func(r *wire.RunRequest) { r.TimeoutMs = 700 })
+		reply := guest.run(language, source, func(r *wire.RunRequest) { r.TimeoutMs = deadline.Milliseconds() })
 		want := &wire.Run{Stdout: "before\n", ExitCode: -1, TimedOut: true}
 		if diff := cmp.Diff(want, reply.Run); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", language, diff)
@@ -183,6 +183,22 @@ func TestRun_fullOutputUpToTheFrame(t *testing.T) {
 	reply := guest.run(wire.Node, `process.stdout.write("x".repeat(700000));`)
 	if len(reply.Run.Stdout) != 700000 || reply.Run.StdoutTruncated {
 		t.Errorf("got %d bytes, truncated %t", len(reply.Run.Stdout), reply.Run.StdoutTruncated)
+	}
+}
+
+// F26: large input while the program prints more than pipes hold.
+func TestRun_inputAndOutputAtOnce(t *testing.T) {
+	guest := newGuest(t)
+	input := []byte(strings.Repeat("input line\n", 300_000))
+	for language, source := range map[wire.Language]string{
+		wire.Node: `import fs from 'node:fs'; for (let i = 0; i < 20000; i++) fs.writeSync(1, 'x'.repeat(20)); for (let i = 0; i < 20000; i++) fs.writeSync(2, 'y'.repeat(20));
+export default fs.readFileSync(0).length;`,
+		wire.Python: "import sys\nsys.stdout.write('x' * 400000)\nsys.stderr.write('y' * 400000)\nresult = len(sys.stdin.buffer.read())\n",
+	} {
+		reply := guest.run(language, source, func(r *wire.RunRequest) { r.Stdin = input[:3<<20] })
+		if string(reply.Result) != "3145728" || reply.Run.ExitCode != 0 {
+			t.Errorf("%s: %s, exit code %d", language, reply.Result, reply.Run.ExitCode)
+		}
 	}
 }
 

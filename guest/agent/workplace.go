@@ -1,11 +1,9 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 
 	"github.com/sandbox-operator/sandbox-operator/guest/wire"
 )
@@ -15,10 +13,13 @@ type workplace struct {
 	folder  string
 	program string
 	written []string
+	// made are folders that were made for files, outer before inner.
+	made []string
 }
 
-func newWorkplace(home folder, request wire.RunRequest) (workplace, error) {
-	place := workplace{folder: request.Folder}
+// newWorkplace returns a workplace to remove even when it fails.
+func newWorkplace(home folder, request wire.RunRequest) (*workplace, error) {
+	place := &workplace{folder: request.Folder}
 	if place.folder == "" {
 		place.folder = filepath.Join(home.runs(), freshName())
 		if !request.KeepFiles {
@@ -31,38 +32,47 @@ func newWorkplace(home folder, request wire.RunRequest) (workplace, error) {
 		return place, err
 	}
 	for _, file := range request.Files {
-		path, err := place.write(file)
-		if err != nil {
+		if err := place.write(file, request.KeepFiles); err != nil {
 			return place, fmt.Errorf("file %q: %w", file.Path, err)
-		}
-		if !request.KeepFiles {
-			place.written = append(place.written, path)
 		}
 	}
 	return place, nil
 }
 
-func (w workplace) write(file wire.File) (string, error) {
+func (w *workplace) write(file wire.File, keep bool) error {
 	path := file.Path
 	if !filepath.IsAbs(path) {
-		if !filepath.IsLocal(path) {
-			return "", errors.New("path leaves the program's folder")
-		}
 		path = filepath.Join(w.folder, path)
 	}
-	mode := os.FileMode(0o644)
-	if file.Mode != "" {
-		bits, err := strconv.ParseUint(file.Mode, 8, 12)
-		if err != nil {
-			return "", errors.New("mode must be octal permission bits")
-		}
-		mode = os.FileMode(bits)
+	mode, err := fileMode(file.Mode)
+	if err != nil {
+		return err
 	}
-	return path, writeAtomically(path, file.Content, mode)
+	if !keep {
+		w.made = append(w.made, missingFolders(filepath.Dir(path))...)
+		w.written = append(w.written, path)
+	}
+	return writeAtomically(path, file.Content, mode)
 }
 
-func (w workplace) remove() {
+// missingFolders lists path and its parents as far as they are not there yet,
+// outer before inner.
+func missingFolders(path string) (missing []string) {
+	for ; path != filepath.Dir(path); path = filepath.Dir(path) {
+		if _, err := os.Lstat(path); err == nil {
+			break
+		}
+		missing = append([]string{path}, missing...)
+	}
+	return missing
+}
+
+// remove leaves folders in which the program has put something.
+func (w *workplace) remove() {
 	for _, path := range w.written {
 		_ = os.RemoveAll(path)
+	}
+	for i := len(w.made) - 1; i >= 0; i-- {
+		_ = os.Remove(w.made[i])
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/sandbox-operator/sandbox-operator/guest"
 	"github.com/sandbox-operator/sandbox-operator/guest/wire"
 	"github.com/sandbox-operator/sandbox-operator/sandbox"
 )
@@ -32,7 +33,7 @@ func (r *Runner) Boot(ctx context.Context, req sandbox.CreateRequest) (Booted, e
 		return Booted{}, fmt.Errorf("creating the sandbox: %w", err)
 	}
 	created := time.Now()
-	init, err := r.Prepare(ctx, id)
+	init, err := r.prepare(ctx, id, req.Image)
 	if err != nil {
 		r.rollback(ctx, id)
 		return Booted{}, err
@@ -40,12 +41,23 @@ func (r *Runner) Boot(ctx context.Context, req sandbox.CreateRequest) (Booted, e
 	return Booted{ID: id, Init: init, Create: created.Sub(start), Prepare: time.Since(created)}, nil
 }
 
-// Prepare writes the agent into a sandbox and lets it unpack. Doing it again is
+// Prepare puts the agent into a sandbox and lets it unpack. Doing it again is
 // harmless.
 func (r *Runner) Prepare(ctx context.Context, id sandbox.ID) (wire.Init, error) {
+	return r.prepare(ctx, id, "")
+}
+
+func (r *Runner) prepare(ctx context.Context, id sandbox.ID, image string) (wire.Init, error) {
 	capabilities, err := r.provider.Capabilities(ctx)
 	if err != nil {
 		return wire.Init{}, fmt.Errorf("reading the capabilities of the daemon: %w", err)
+	}
+	request := wire.InitRequest{SharedImage: !capabilities.PrivateImages}
+	if capabilities.PrivateImages && r.isBaked(ctx, id, image) {
+		// Whatever is wrong with what the image brings, a planted agent makes up for it.
+		if init, err := r.init(ctx, id, r.program.InitBaked(request)); err == nil {
+			return init, nil
+		}
 	}
 	err = r.provider.WriteFile(ctx, id, sandbox.WriteFileRequest{
 		Path: r.program.Path(), Mode: 0o755,
@@ -54,7 +66,11 @@ func (r *Runner) Prepare(ctx context.Context, id sandbox.ID) (wire.Init, error) 
 	if err != nil {
 		return wire.Init{}, fmt.Errorf("writing the agent: %w", err)
 	}
-	reply, err := r.exchange(ctx, id, r.program.Init(wire.InitRequest{SharedImage: !capabilities.PrivateImages}))
+	return r.init(ctx, id, r.program.Init(request))
+}
+
+func (r *Runner) init(ctx context.Context, id sandbox.ID, command guest.Command) (wire.Init, error) {
+	reply, err := r.exchange(ctx, id, command)
 	switch {
 	case err != nil:
 		return wire.Init{}, fmt.Errorf("preparing the guest: %w", err)

@@ -5,6 +5,7 @@ package runner
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -23,6 +24,8 @@ import (
 type Runner struct {
 	provider sandbox.Provider
 	program  guest.AgentProgram
+	// plain are images that hold no agent.
+	plain imageSet
 }
 
 // New returns a runner for a provider and an agent.
@@ -63,6 +66,36 @@ func (r *Runner) Call(ctx context.Context, id sandbox.ID, req wire.CallRequest) 
 // means that the program may not have run, but for a *ResultLostError.
 func (r *Runner) Run(ctx context.Context, id sandbox.ID, req wire.RunRequest) (wire.Reply, error) {
 	return r.exchange(ctx, id, r.program.Run(req))
+}
+
+// NewToken returns a token for a run or call that Cancel can end: 128 random bits.
+func NewToken() string {
+	var random [16]byte
+	_, _ = rand.Read(random[:]) // never fails
+	return hex.EncodeToString(random[:])
+}
+
+// Cancel ends the run, call, installation or setup that was started with a
+// token: the program and all that stems from it. One that has ended, or that the
+// sandbox never saw, is no error, and one that has yet to start will not. What
+// was canceled answers its own caller, with Run.Canceled or wire.Canceled.
+func (r *Runner) Cancel(ctx context.Context, id sandbox.ID, token string) error {
+	reply, err := r.exchange(ctx, id, r.program.Cancel(wire.CancelRequest{Token: token}))
+	if err == nil && reply.Error != nil {
+		return reply.Error
+	}
+	return err
+}
+
+// Install installs packages for all programs of the sandbox. How the installer
+// fared is in the reply's Run.
+func (r *Runner) Install(ctx context.Context, id sandbox.ID, req wire.InstallRequest) (wire.Reply, error) {
+	return r.exchange(ctx, id, r.program.Install(req))
+}
+
+// Setup runs one command line of the shell. What it did is in the reply's Run.
+func (r *Runner) Setup(ctx context.Context, id sandbox.ID, req wire.SetupRequest) (wire.Reply, error) {
+	return r.exchange(ctx, id, r.program.Setup(req))
 }
 
 func (r *Runner) exchange(ctx context.Context, id sandbox.ID, cmd guest.Command) (wire.Reply, error) {

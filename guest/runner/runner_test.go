@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -76,6 +77,10 @@ func TestRunner_commands(t *testing.T) {
 			act:         func(ctx context.Context, w *world) error { return w.Unplant(ctx, w.id, "d") },
 			wantCommand: wire.CommandUnplant, wantTimeout: 32 * time.Second, wantStdin: `{"sourceDigest":"d"}`,
 		},
+		"cancel": {
+			act:         func(ctx context.Context, w *world) error { return w.Cancel(ctx, w.id, "t") },
+			wantCommand: wire.CommandCancel, wantTimeout: 32 * time.Second, wantStdin: `{"token":"t"}`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld()
@@ -111,6 +116,12 @@ func TestRunner_repliesAreNotErrors(t *testing.T) {
 	for name, call := range map[string]func() (wire.Reply, error){
 		"call": func() (wire.Reply, error) { return w.Call(t.Context(), w.id, wire.CallRequest{TimeoutMs: 1}) },
 		"run":  func() (wire.Reply, error) { return w.Run(t.Context(), w.id, wire.RunRequest{TimeoutMs: 1}) },
+		"install": func() (wire.Reply, error) {
+			return w.Install(t.Context(), w.id, wire.InstallRequest{Language: wire.Node, Packages: []string{"x"}, TimeoutMs: 1})
+		},
+		"setup": func() (wire.Reply, error) {
+			return w.Setup(t.Context(), w.id, wire.SetupRequest{Command: "true", TimeoutMs: 1})
+		},
 	} {
 		got, err := call()
 		if err != nil {
@@ -242,6 +253,13 @@ func TestRunner_largeRequestsGoByFile(t *testing.T) {
 	}
 	if n := len(w.provider.Calls(fake.Exec)); n != 1 {
 		t.Errorf("%d execs, want 1: the agent ran without its request", n)
+	}
+}
+
+func TestNewToken(t *testing.T) {
+	one, two := runner.NewToken(), runner.NewToken()
+	if one == two || !regexp.MustCompile(`^[0-9a-f]{32}$`).MatchString(one) {
+		t.Errorf("got %s and %s", one, two)
 	}
 }
 

@@ -39,11 +39,16 @@ type Run struct {
 	Stderr          string `json:"stderr"`
 	StdoutTruncated bool   `json:"stdoutTruncated,omitempty"`
 	StderrTruncated bool   `json:"stderrTruncated,omitempty"`
-	// exitCode: 128 + signal when killed; -1 when TimedOut.
+	// exitCode: 128 + signal when killed; -1 when TimedOut or Canceled.
 	ExitCode int `json:"exitCode"`
 	// signal: name of the signal that ended the program, if one did.
 	Signal   string `json:"signal,omitempty"`
 	TimedOut bool   `json:"timedOut,omitempty"`
+	// canceled: a CancelRequest ended the program, or kept it from starting.
+	Canceled bool `json:"canceled,omitempty"`
+	// outOfMemory: the kernel killed the program because the guest's memory was
+	// used up.
+	OutOfMemory bool `json:"outOfMemory,omitempty"`
 	// resultError: why the program's result could not be represented.
 	ResultError string `json:"resultError,omitempty"`
 }
@@ -90,6 +95,8 @@ const (
 	NoResult FailureKind = "NoResult"
 	// TimedOut: the deadline passed before there was a result.
 	TimedOut FailureKind = "TimedOut"
+	// Canceled: a CancelRequest ended the call, or kept it from starting.
+	Canceled FailureKind = "Canceled"
 	// NotPlanted: the source to call is not in this guest.
 	NotPlanted FailureKind = "NotPlanted"
 	// InterpreterMissing: the guest has no interpreter for the language.

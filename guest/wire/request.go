@@ -33,6 +33,9 @@ const (
 	CommandCall    = "call"
 	CommandRun     = "run"
 	CommandDiscard = "discard"
+	CommandCancel  = "cancel"
+	CommandInstall = "install"
+	CommandSetup   = "setup"
 	CommandVersion = "version"
 )
 
@@ -44,6 +47,10 @@ const (
 	MaxStdinRequestBytes = 8 << 20
 	// MaxResultBytes bounds a handler's or program's result.
 	MaxResultBytes = 8 << 20
+	// MaxFiles and MaxFileBytes bound the files of one run: how many, and the
+	// bytes of all of them together.
+	MaxFiles     = 256
+	MaxFileBytes = 8 << 20
 	// DefaultHandler is the name of the callable when a request names none.
 	DefaultHandler = "handler"
 )
@@ -57,6 +64,10 @@ type InitRequest struct {
 	// SDK is linked, so that programs anywhere below its parent can import it
 	// (contracts/code-runner.md §10). Empty: none. Failure to link is not an error.
 	ModuleFolder string `json:"moduleFolder,omitempty"`
+	// home: absolute path of the private folder, when the agent that runs is one
+	// that an image brings along: it puts itself there first. Empty: the folder
+	// that the agent is in.
+	Home string `json:"home,omitempty"`
 	// probe: start the interpreters to report their versions and the SDKs that
 	// load in them. It takes half a second, so a boot leaves it out.
 	Probe bool `json:"probe,omitempty"`
@@ -88,7 +99,8 @@ type Bus struct {
 	WorkerName string `json:"workerName,omitempty"`
 }
 
-// CallContext is the handler's second argument.
+// CallContext is the handler's second argument. There, every key is present; what
+// has no value is null.
 type CallContext struct {
 	FunctionID  string          `json:"function_id"`
 	Metadata    json.RawMessage `json:"metadata,omitempty"`
@@ -112,12 +124,15 @@ type CallRequest struct {
 	LogLimit int `json:"logLimit,omitempty"`
 	// env: additional environment variables.
 	Env map[string]string `json:"env,omitempty"`
+	// token: a name by which CancelRequest ends this call; see RunRequest.
+	Token string `json:"token,omitempty"`
 	Bus
 }
 
 // File is a file put beside a program before it starts.
 type File struct {
-	// path: relative to the program's folder, or absolute.
+	// path: relative to the program's folder, or absolute. Missing parents are
+	// made.
 	Path    string `json:"path"`
 	Content []byte `json:"content"`
 	// mode: permission bits in octal; empty means 0644.
@@ -147,7 +162,18 @@ type RunRequest struct {
 	// means as much as fits one reply.
 	StdoutLimit int `json:"stdoutLimit,omitempty"`
 	StderrLimit int `json:"stderrLimit,omitempty"`
+	// token: 32 lower-case hexadecimal digits, random and used once, by which
+	// CancelRequest ends this run. Empty: it cannot be canceled. Whoever knows it
+	// can end the run, so it is never shown to the program.
+	Token string `json:"token,omitempty"`
 	Bus
+}
+
+// CancelRequest ends the run or call that was started with the token: its
+// interpreter and all that stems from it, at once. One that has ended is
+// success, and one that has yet to start will not.
+type CancelRequest struct {
+	Token string `json:"token"`
 }
 
 // DiscardRequest removes a result file once it has been read.

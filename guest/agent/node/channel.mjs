@@ -20,10 +20,7 @@ export function receive() {
   return { envelope: JSON.parse(text.slice(0, end)), payloadText: text.slice(end + 1) };
 }
 
-let sent = false;
-
-/** Whether a result or an error has been sent; the agent takes the first. */
-export const hasSent = () => sent;
+let sent = false; // the agent takes the first result or failure
 
 /** Sends the handler's result as JSON text. */
 export function sendResult(json) {

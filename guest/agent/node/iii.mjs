@@ -2,6 +2,7 @@
 // probing and serializing it never connects; calling one of its methods does.
 import { createRequire } from 'node:module';
 import { inspect } from 'node:util';
+import { bus } from './bus.mjs';
 
 // What the pinned SDK's client offers. Only a call of one of these connects, so
 // probes such as JSON.stringify's for toJSON find nothing and cost nothing.
@@ -11,16 +12,21 @@ const PUBLIC = ['registerFunction', 'registerTrigger', 'registerTriggerType',
 const SURFACE = new Set([...PUBLIC, '__helpers_create_channel', '__helpers_create_stream']);
 const DEFAULT_TIMEOUT_MS = 30_000;
 const MARGIN_MS = 200;
+const require = createRequire(import.meta.url);
 const HINT = '[lazy iii-sdk client: connects to the bus when one of its methods is called]';
 
 let client;
 let deadline = Infinity;
 let detached = false;
 
-/** Makes `iii` global. deadlineMs (Unix ms) bounds the calls made through it. */
-export function install(deadlineMs) {
-  if (deadlineMs) deadline = deadlineMs;
+/** Makes `iii` global. */
+export function install() {
   globalThis.iii = new Proxy(target(), handlers);
+}
+
+/** Bounds the calls made through `iii`: Unix time in ms; 0 or nothing leaves them. */
+export function setDeadline(deadlineMs) {
+  if (deadlineMs) deadline = deadlineMs;
 }
 
 function target() {
@@ -66,12 +72,13 @@ function clamp(request) {
 
 function connect() {
   if (client) return client;
-  const url = process.env.III_URL;
-  if (!url) throw new Error('III_URL is not set: this runtime has no access to the bus');
-  const { registerWorker } = load();
+  const at = bus();
+  if (!at) throw new Error('III_URL is not set: this runtime has no access to the bus');
+  const { registerWorker } = loadSDK('iii-sdk');
   silence();
-  client = registerWorker(url, {
-    workerName: process.env.III_WORKER_NAME,
+  client = registerWorker(at.url, {
+    headers: at.headers,
+    workerName: uniqueName(process.env.III_WORKER_NAME),
     enableMetricsReporting: false,
     otel: { enabled: false },
   });
@@ -79,9 +86,17 @@ function connect() {
   return client;
 }
 
-function load() {
+// The engine refuses a second worker of one name, and two processes of one
+// function may run at the same time (contracts/code-runner.md §19.3, X25).
+function uniqueName(name) {
+  const { randomBytes } = require('node:crypto');
+  return name && `${name}:${randomBytes(4).toString('hex')}`;
+}
+
+/** Loads the SDK or a part of it, synchronously. */
+export function loadSDK(part) {
   try {
-    return createRequire(import.meta.url)('iii-sdk');
+    return require(part);
   } catch (error) {
     throw new Error(`iii-sdk could not be loaded: ${error.message}`, { cause: error });
   }

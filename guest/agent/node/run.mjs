@@ -4,7 +4,7 @@ import { pathToFileURL } from 'node:url';
 import { isMainThread } from 'node:worker_threads';
 import { receive, sendResult, sendFailure } from './channel.mjs';
 import { describe } from './failure.mjs';
-import { detach, install, shutdown } from './iii.mjs';
+import { detach, install, setDeadline, shutdown } from './iii.mjs';
 import { encode } from './json.mjs';
 
 const SHUTDOWN_MS = 3000;
@@ -18,7 +18,8 @@ else install();
 
 function start() {
   const { envelope } = receive();
-  install(envelope.context?.deadline_ms);
+  install();
+  setDeadline(envelope.context?.deadline_ms);
   process.once('beforeExit', close);
   // Joins the evaluation that Node starts after this preload; whatever the
   // program throws is Node's to report.

@@ -5,6 +5,11 @@ import os
 import sys
 import threading
 
+# Python does not put it there itself if PYTHONSAFEPATH is set.
+_HERE = os.path.dirname(os.path.abspath(__file__))
+if sys.path[:1] != [_HERE]:
+    sys.path.insert(0, _HERE)
+
 import sandbox_channel as channel
 import sandbox_iii
 import sandbox_json
@@ -20,7 +25,8 @@ def main():
     envelope, _ = channel.receive()
     source = envelope["source"]
     sandbox_path.prepare(source)
-    sandbox_iii.install((envelope.get("context") or {}).get("deadline_ms"))
+    sandbox_iii.install()
+    sandbox_iii.set_deadline((envelope.get("context") or {}).get("deadline_ms"))
     del sys.argv[0]
     # A program that is killed at its deadline keeps what it printed so far.
     sys.stdout.reconfigure(line_buffering=True)

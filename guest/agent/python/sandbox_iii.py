@@ -7,6 +7,9 @@ import sys
 import time
 from _thread import RLock  # threading costs half a millisecond
 
+import sandbox_bus
+import sandbox_sdk
+
 _HINT = "<lazy iii-sdk client: connects to the bus when one of its methods is called>"
 # What every version of the SDK's client offers; other names are looked up in
 # the installed SDK, which means importing it but never connecting.
@@ -18,17 +21,29 @@ _METHODS = frozenset((
 _INTERNAL_PREFIX = "_helpers_"
 _DEFAULT_TIMEOUT_MS = 30_000
 _MARGIN_MS = 200
+_INSTALL_MS = 120_000
 
 _lock = RLock()
 _client = None
 _deadline_ms = None
 
 
-def install(deadline_ms):
-    """Makes `iii` a builtin. deadline_ms (Unix ms) bounds calls made through it."""
+def install():
+    """Makes `iii` a builtin."""
+    builtins.iii = _Lazy()
+    os.register_at_fork(after_in_child=_forget)
+
+
+def set_deadline(deadline_ms):
+    """Bounds the calls made through `iii`: Unix time in ms; None leaves them."""
     global _deadline_ms
     _deadline_ms = deadline_ms
-    builtins.iii = _Lazy()
+
+
+def _forget():
+    """A forked child has the client's memory but not its thread and connection."""
+    global _client, _lock
+    _client, _lock = None, RLock()
 
 
 class _Lazy:
@@ -40,6 +55,15 @@ class _Lazy:
     def __dir__(self):
         return dir(_client) if _client else []
 
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def __reduce__(self):
+        raise TypeError("the iii client cannot be pickled")
+
     def __getattr__(self, name):
         if name.startswith("_") and not name.startswith(_INTERNAL_PREFIX):
             raise AttributeError(f"the iii client has no attribute {name!r}")
@@ -47,18 +71,21 @@ class _Lazy:
             return getattr(_client, name)
         if name in _METHODS or callable(_look_up(name)):
             return _deferred(name)
-        return getattr(_connect(), name)
+        return None  # what a client knows only once it is connected
 
 
 def _look_up(name):
     try:
-        sdk = _import_sdk()
+        client = sandbox_sdk.submodule("iii").III
     except RuntimeError:
         raise AttributeError(f"the iii client has no attribute {name!r}") from None
-    return getattr(sdk.iii.III, name)
+    return getattr(client, name)
 
 
 def _deferred(name):
+    if name == "shutdown" and _client is None:
+        return lambda: None
+
     def method(*args, **kwargs):
         bound = getattr(_connect(), name)
         if name in ("trigger", "trigger_async") and args:
@@ -72,9 +99,13 @@ def _deferred(name):
 def _clamp(request):
     """An inner call must end before the call or run it is part of, early enough
     for its error to be handled."""
-    if not isinstance(request, dict) or request.get("action"):
+    read = request.get if isinstance(request, dict) else lambda name: getattr(request, name, None)
+    if read("action"):
         return request
-    return {**request, "timeout_ms": _remaining_ms(request.get("timeout_ms") or _DEFAULT_TIMEOUT_MS)}
+    timeout = {"timeout_ms": _remaining_ms(read("timeout_ms") or _DEFAULT_TIMEOUT_MS)}
+    if isinstance(request, dict):
+        return {**request, **timeout}
+    return request.model_copy(update=timeout) if hasattr(request, "model_copy") else request
 
 
 def _remaining_ms(wanted):
@@ -87,12 +118,13 @@ def _connect():
     global _client
     with _lock:
         if _client is None:
-            url = os.environ.get("III_URL")
+            url, headers = sandbox_bus.address()
             if not url:
                 raise RuntimeError("III_URL is not set: this runtime has no access to the bus")
-            sdk = _import_sdk()
+            sdk = sandbox_sdk.load(_remaining_ms(_INSTALL_MS) / 1000)
             _client = sdk.register_worker(url, sdk.InitOptions(
-                worker_name=os.environ.get("III_WORKER_NAME"),
+                headers=headers,
+                worker_name=_unique(os.environ.get("III_WORKER_NAME")),
                 enable_metrics_reporting=False,
                 invocation_timeout_ms=_remaining_ms(_DEFAULT_TIMEOUT_MS),
                 otel={"enabled": False},
@@ -100,13 +132,10 @@ def _connect():
         return _client
 
 
-def _import_sdk():
-    try:
-        import iii as sdk
-        import iii.iii
-    except ImportError as error:
-        raise RuntimeError(f"iii-sdk is not installed in this runtime ({error})") from error
-    return sdk
+def _unique(name):
+    """The engine refuses a second worker of one name, and two processes of one
+    function may run at the same time (contracts/code-runner.md §19.3, X25)."""
+    return name and f"{name}:{os.urandom(4).hex()}"
 
 
 def is_client_thread(thread):
