@@ -104,6 +104,33 @@ func TestEngine_guestTriggersMayNotReachAround(t *testing.T) {
 	next[*protocol.RegistrationRejected](guest)
 }
 
+// A namespace without a grant may be joined all the same, and no other one.
+func TestEngine_namespaceWithoutGrants(t *testing.T) {
+	e := startEngine(t, withGuests(engine.Policy{AuthFunctionID: "auth"}))
+	owner := connect(t, e, "owner")
+	for _, f := range []string{"auth", "shop::price"} {
+		owner.register(f)
+		owner.serve(f, echo)
+	}
+	owner.serve("auth", func(*protocol.InvokeFunction) (json.RawMessage, *protocol.ErrorBody) {
+		return raw(map[string]any{"namespaces": map[string][]string{"default": {}}}), nil
+	})
+	guest := dial(t, e.URL("guests"), nil)
+	guest.greeted()
+	register := func(namespace string) string {
+		return codeOf(guest.call(protocol.FunctionWorkersRegister, map[string]any{"runtime": "raw", "name": "g", "pid": 7, "namespace": namespace}))
+	}
+	if got := register("hidden"); got != protocol.CodeForbidden {
+		t.Errorf("another namespace: code %q", got)
+	}
+	if got := register("default"); got != "" {
+		t.Errorf("the granted one: code %q", got)
+	}
+	if got := codeOf(guest.call("shop::price", nil)); got != protocol.CodeForbidden {
+		t.Errorf("a call without a grant: code %q", got)
+	}
+}
+
 func TestEngine_guestToken(t *testing.T) {
 	e := startEngine(t, withGuests(engine.Policy{Token: "let-me-in"}))
 	for name, tc := range map[string]struct {

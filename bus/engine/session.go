@@ -59,6 +59,9 @@ func (s *session) apply(g grants) {
 	s.forbidden = append(slices.Clone(s.forbidden), g.ForbiddenFunctions...)
 	s.namespaces = map[string][]string{}
 	for namespace, patterns := range g.Namespaces {
+		// Without a grant it is still a namespace that the session may join, and the
+		// others are not.
+		s.namespaces[namespace] = nil
 		for _, p := range patterns {
 			s.namespaces[namespace] = append(s.namespaces[namespace], barePattern(p))
 		}
