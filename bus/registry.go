@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -19,11 +20,14 @@ type registry struct {
 	types     map[string]entry[TriggerType]
 	functions map[string]entry[Function]
 	triggers  map[string]entry[Trigger]
+	// added counts entries, to replay them in the order in which they came.
+	added uint64
 }
 
 type entry[T any] struct {
 	value T
 	frame []byte
+	place uint64
 }
 
 func newRegistry() *registry {
@@ -73,7 +77,12 @@ func (r *registry) tell(frame []byte) {
 func put[T any](r *registry, entries map[string]entry[T], id string, value T, frame []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	entries[id] = entry[T]{value: value, frame: frame}
+	place := entries[id].place
+	if place == 0 {
+		r.added++
+		place = r.added
+	}
+	entries[id] = entry[T]{value: value, frame: frame, place: place}
 	r.tell(frame)
 }
 
@@ -97,9 +106,10 @@ func remove[T any](r *registry, entries map[string]entry[T], id string, farewell
 }
 
 func inOrder[T any](entries map[string]entry[T]) [][]byte {
-	frames := make([][]byte, 0, len(entries))
-	for _, id := range slices.Sorted(maps.Keys(entries)) {
-		frames = append(frames, entries[id].frame)
+	ordered := slices.SortedFunc(maps.Values(entries), func(a, b entry[T]) int { return cmp.Compare(a.place, b.place) })
+	frames := make([][]byte, 0, len(ordered))
+	for _, e := range ordered {
+		frames = append(frames, e.frame)
 	}
 	return frames
 }
