@@ -17,6 +17,8 @@ type Binding struct {
 	Handler      string
 	// Timeout bounds a call from its arrival to its answer.
 	Timeout time.Duration
+	// Request and Response check payloads and results; nil checks nothing.
+	Request, Response *Schema
 }
 
 // errRebound tells a waiting call that its function is bound otherwise now.
@@ -38,12 +40,8 @@ func (t *Table) Bind(b Binding) {
 // look for the present one. The caller holds the lock.
 func (t *Table) recall(b Binding) {
 	for runtime, state := range t.runtimes {
-		state.waiting = slices.DeleteFunc(state.waiting, func(w *waiter) bool {
-			if w.functionID != b.FunctionID || (runtime == b.Runtime && w.digest == b.SourceDigest) {
-				return false
-			}
-			w.fail(errRebound)
-			return true
+		state.dismiss(errRebound, func(w *waiter) bool {
+			return w.functionID == b.FunctionID && (runtime != b.Runtime || w.digest != b.SourceDigest)
 		})
 	}
 }
@@ -54,6 +52,27 @@ func (t *Table) Unbind(functionID string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.bindings, functionID)
+}
+
+// End forgets a function that will not be back. Calls that wait for it fail.
+func (t *Table) End(functionID string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.bindings, functionID)
+	for _, state := range t.runtimes {
+		state.dismiss(ErrRuntimeGone, func(w *waiter) bool { return w.functionID == functionID })
+	}
+}
+
+// dismiss fails waiters. The caller holds the lock.
+func (s *runtimeState) dismiss(cause error, whom func(*waiter) bool) {
+	s.waiting = slices.DeleteFunc(s.waiting, func(w *waiter) bool {
+		if !whom(w) {
+			return false
+		}
+		w.fail(cause)
+		return true
+	})
 }
 
 // Binding returns the binding of a function.

@@ -13,6 +13,7 @@ type Code string
 
 // The codes that a call can fail with.
 const (
+	CodeInvalidRequest    Code = "invalid_request"
 	CodeExpired           Code = "expired"
 	CodeCapacity          Code = "capacity"
 	CodeTimeout           Code = "timeout"
@@ -25,6 +26,10 @@ const (
 var (
 	// ErrQueueFull says that as many calls wait for the runtime as may.
 	ErrQueueFull = errors.New("too many calls wait for this runtime; retry later")
+	// ErrNestedFull says that a call from inside a handler found no slot that it
+	// could wait for without waiting for its own callers.
+	ErrNestedFull = errors.New("the call comes from inside a handler that holds a slot it would wait for; " +
+		"raise the concurrency or the replicas of the runtime, or retry later")
 	// ErrRuntimeGone says that the runtime was deleted or suspended.
 	ErrRuntimeGone = errors.New("no live runtime stands behind this function")
 )

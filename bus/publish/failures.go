@@ -26,8 +26,8 @@ func asCallError(err error) *CallError {
 		return guestFailure(failure)
 	case errors.Is(err, ErrRuntimeGone):
 		return &CallError{Code: CodeExpired, Message: messageGone}
-	case errors.Is(err, ErrQueueFull):
-		return &CallError{Code: CodeCapacity, Message: ErrQueueFull.Error()}
+	case errors.Is(err, ErrQueueFull), errors.Is(err, ErrNestedFull):
+		return &CallError{Code: CodeCapacity, Message: err.Error()}
 	case errors.Is(err, context.DeadlineExceeded), sandbox.IsTimeout(err):
 		return &CallError{Code: CodeTimeout, Message: messageTimeout}
 	case sandbox.IsCapacity(err), sandbox.IsBusy(err):

@@ -3,6 +3,7 @@ package publish
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/sandbox-operator/sandbox-operator/sandbox"
 )
@@ -18,9 +19,13 @@ type Instance struct {
 
 type instanceState struct {
 	Instance
-	inUse    int
-	draining bool
-	planted  map[string]struct{}
+	inUse int
+	// reserveInUse is true while the slot for calls from inside handlers is taken.
+	reserveInUse bool
+	draining     bool
+	planted      map[string]struct{}
+	// lastUse is when the last program began or ended, or the instance came.
+	lastUse time.Time
 }
 
 // SetInstance adds an instance, or updates the one of the same name. A new
@@ -39,7 +44,9 @@ func (t *Table) setInstance(runtime Runtime, instance Instance) (added bool) {
 	if known, ok := state.instances[instance.Name]; ok && known.ID == instance.ID {
 		known.Slots = instance.Slots
 	} else {
-		state.instances[instance.Name] = &instanceState{Instance: instance, planted: map[string]struct{}{}}
+		state.instances[instance.Name] = &instanceState{
+			Instance: instance, planted: map[string]struct{}{}, lastUse: t.clock.Now(),
+		}
 		added = true
 	}
 	t.dispatch(runtime, state)
@@ -64,7 +71,7 @@ func (t *Table) Drain(runtime Runtime, name string) (empty bool) {
 		return true
 	}
 	instance.draining = true
-	return instance.inUse == 0
+	return instance.programs() == 0
 }
 
 // Resume takes calls again on an instance that was being drained.
@@ -143,4 +150,12 @@ func (i *instanceState) capacity(limit int) int {
 		return min(free, limit)
 	}
 	return free
+}
+
+// programs is the number of calls and runs in the instance.
+func (i *instanceState) programs() int {
+	if i.reserveInUse {
+		return i.inUse + 1
+	}
+	return i.inUse
 }

@@ -43,11 +43,17 @@ func (p *Publisher) Publish(pub Publication) error {
 	})
 }
 
-// Unpublish takes a function off the bus and out of the table. Calls in flight
-// go on.
+// Unpublish takes a function off the bus and out of the table for a while. Calls
+// in flight go on, and calls that wait for a slot wait.
 func (p *Publisher) Unpublish(functionID string) {
 	p.client.UnregisterFunction(functionID)
 	p.server.Table.Unbind(functionID)
+}
+
+// Retire is Unpublish for good: calls that wait for a slot fail at once.
+func (p *Publisher) Retire(functionID string) {
+	p.client.UnregisterFunction(functionID)
+	p.server.Table.End(functionID)
 }
 
 // Connected says whether the engine can be asked.

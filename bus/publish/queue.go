@@ -9,22 +9,12 @@ import (
 // maxWaiting bounds the calls that wait for one runtime.
 const maxWaiting = 256
 
-// Lease is one slot on an instance. Release it when the program has ended.
-type Lease struct {
-	Instance
-	table   *Table
-	runtime Runtime
-	// state and instance are those that the slot was counted in. Others may stand
-	// behind the same names by the time of the release.
-	state    *runtimeState
-	instance *instanceState
-	released bool
-}
-
 type waiter struct {
 	digest string
 	// functionID is empty for a run.
 	functionID string
+	// nested calls come from inside a handler; see standing.
+	nested bool
 	// ready has room for one answer, so that dispatch never blocks.
 	ready chan waitResult
 }
@@ -42,7 +32,7 @@ func (w *waiter) fail(err error) { w.ready <- waitResult{err: err} }
 // have no instance. A full queue answers ErrQueueFull at once.
 func (t *Table) Acquire(ctx context.Context, runtime Runtime, digest string) (*Lease, error) {
 	t.mu.Lock()
-	state, lease, w, err := t.join(runtime, digest, "")
+	state, lease, w, err := t.join(runtime, digest, "", standing{})
 	t.mu.Unlock()
 	if w == nil {
 		return lease, err
@@ -53,16 +43,21 @@ func (t *Table) Acquire(ctx context.Context, runtime Runtime, digest string) (*L
 
 // AcquireFor is Acquire for a call of a function, and returns the binding that
 // the slot suits. A call that waits follows its function to another source or
-// runtime, since nobody plants the former one any more.
-func (t *Table) AcquireFor(ctx context.Context, functionID string) (*Lease, Binding, error) {
+// runtime, since nobody plants the former one any more. Who made the call is
+// asked only if no slot is free; nil stands for nobody.
+func (t *Table) AcquireFor(ctx context.Context, functionID string, caller Caller) (*Lease, Binding, error) {
 	for {
+		if lease, b := t.takeFree(functionID); lease != nil {
+			return lease, b, nil
+		}
+		from := t.standing(ctx, caller)
 		t.mu.Lock()
 		b, ok := t.bindings[functionID]
 		if !ok {
 			t.mu.Unlock()
 			return nil, Binding{}, ErrRuntimeGone
 		}
-		state, lease, w, err := t.join(b.Runtime, b.SourceDigest, functionID)
+		state, lease, w, err := t.join(b.Runtime, b.SourceDigest, functionID, from)
 		t.mu.Unlock()
 		if w != nil {
 			t.wake(b.Runtime)
@@ -74,23 +69,48 @@ func (t *Table) AcquireFor(ctx context.Context, functionID string) (*Lease, Bind
 	}
 }
 
+// takeFree takes a slot that is free now, or returns nil.
+func (t *Table) takeFree(functionID string) (*Lease, Binding) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	b, ok := t.bindings[functionID]
+	if !ok {
+		return nil, Binding{}
+	}
+	if _, gone := t.gone[b.Runtime]; gone {
+		return nil, Binding{}
+	}
+	state := t.runtime(b.Runtime)
+	if state.closed {
+		return nil, Binding{}
+	}
+	state.lastUse = t.clock.Now()
+	return t.take(b.Runtime, state, b.SourceDigest, false), *b
+}
+
 // join takes a slot, or a place in the queue: a waiter. The caller holds the
 // lock.
-func (t *Table) join(runtime Runtime, digest, functionID string) (*runtimeState, *Lease, *waiter, error) {
+func (t *Table) join(runtime Runtime, digest, functionID string, from standing) (*runtimeState, *Lease, *waiter, error) {
 	if _, gone := t.gone[runtime]; gone {
 		return nil, nil, nil, ErrRuntimeGone
 	}
 	state := t.runtime(runtime)
+	if state.closed {
+		return nil, nil, nil, ErrRuntimeGone
+	}
 	state.lastUse = t.clock.Now()
 	// A slot that is free now suits none of those who wait: it was offered to
 	// them when it became free.
-	if lease := t.take(runtime, state, digest); lease != nil {
+	if lease := t.take(runtime, state, digest, from.nested); lease != nil {
 		return state, lease, nil, nil
 	}
-	if len(state.waiting) >= maxWaiting {
+	if !from.mayWait(runtime, state) {
+		return state, nil, nil, ErrNestedFull
+	}
+	if len(state.waiting) >= maxWaiting && !state.makeRoom(functionID) {
 		return state, nil, nil, ErrQueueFull
 	}
-	w := &waiter{digest: digest, functionID: functionID, ready: make(chan waitResult, 1)}
+	w := &waiter{digest: digest, functionID: functionID, nested: from.nested, ready: make(chan waitResult, 1)}
 	state.waiting = append(state.waiting, w)
 	return state, nil, w, nil
 }
@@ -113,90 +133,4 @@ func (t *Table) await(ctx context.Context, state *runtimeState, w *waiter) (*Lea
 	default:
 	}
 	return nil, ctx.Err()
-}
-
-// take counts a slot as taken, or returns nil if none suits. The caller holds
-// the lock.
-func (t *Table) take(runtime Runtime, state *runtimeState, digest string) *Lease {
-	instance := state.pick(digest)
-	if instance == nil {
-		return nil
-	}
-	instance.inUse++
-	state.inFlight++
-	return &Lease{Instance: instance.Instance, table: t, runtime: runtime, state: state, instance: instance}
-}
-
-// Release gives the slot back. A second call does nothing.
-func (l *Lease) Release() {
-	t := l.table
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if l.released {
-		return
-	}
-	l.released = true
-	l.instance.inUse--
-	l.state.inFlight--
-	l.state.lastUse = t.clock.Now()
-	t.dispatch(l.runtime, l.state)
-}
-
-// Lost says that the sandbox behind the slot is gone or dead. It leaves the
-// table at once, so that no other call tries it.
-func (l *Lease) Lost() {
-	t := l.table
-	t.mu.Lock()
-	if l.state.instances[l.Name] == l.instance {
-		delete(l.state.instances, l.Name)
-	}
-	t.mu.Unlock()
-	if t.hooks.Lost != nil {
-		t.hooks.Lost(l.runtime, l.Instance)
-	}
-}
-
-// NotPlanted says that the source is not in the instance after all, so that
-// those who plant look at the runtime again.
-func (l *Lease) NotPlanted(digest string) {
-	l.table.MarkUnplanted(l.runtime, l.Instance, digest)
-	if l.table.hooks.Added != nil {
-		l.table.hooks.Added(l.runtime)
-	}
-}
-
-// dispatch hands free slots to waiters in order; one that no instance suits does
-// not hold up those behind it. It must follow every change that may free a slot.
-// The caller holds the lock.
-func (t *Table) dispatch(runtime Runtime, state *runtimeState) {
-	state.waiting = slices.DeleteFunc(state.waiting, func(w *waiter) bool {
-		lease := t.take(runtime, state, w.digest)
-		if lease == nil {
-			return false
-		}
-		w.ready <- waitResult{lease: lease}
-		return true
-	})
-}
-
-// pick returns the least loaded instance with a free slot, or nil.
-func (s *runtimeState) pick(digest string) *instanceState {
-	var best *instanceState
-	for _, i := range s.instances {
-		if i.draining || i.inUse >= i.capacity(s.concurrency) || !i.has(digest) {
-			continue
-		}
-		if best == nil || i.inUse < best.inUse || (i.inUse == best.inUse && i.Name < best.Name) {
-			best = i
-		}
-	}
-	return best
-}
-
-func (i *instanceState) has(digest string) bool {
-	if digest == "" {
-		return true
-	}
-	_, ok := i.planted[digest]
-	return ok
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -27,6 +28,9 @@ type Server struct {
 	Logger     *slog.Logger
 	// Metrics counts the calls; nil counts nothing.
 	Metrics *Metrics
+	// Workers tells calls from inside handlers from others; nil takes all for
+	// others.
+	Workers *Workers
 }
 
 // Serve answers one call of a published function; it is a bus.Handler. The
@@ -49,16 +53,55 @@ func (s *Server) call(ctx context.Context, inv bus.Invocation) (json.RawMessage,
 	deadline := time.Now().Add(binding.Timeout)
 	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
+	if err := checkPayload(binding.Request, inv.Data); err != nil {
+		return nil, err
+	}
+	checked := binding.Request
 	for {
-		lease, binding, err := s.Table.AcquireFor(ctx, inv.FunctionID)
+		lease, binding, err := s.Table.AcquireFor(ctx, inv.FunctionID, s.caller(inv))
 		if err != nil {
 			return nil, err
+		}
+		if binding.Request != checked {
+			// The function was changed while the call waited.
+			if err := checkPayload(binding.Request, inv.Data); err != nil {
+				lease.Release()
+				return nil, err
+			}
+			checked = binding.Request
 		}
 		result, err := s.execute(ctx, lease, binding, inv, deadline)
 		if !s.again(ctx, lease, binding, err) {
 			return result, err
 		}
 	}
+}
+
+func (s *Server) caller(inv bus.Invocation) Caller {
+	if s.Workers == nil {
+		return nil
+	}
+	return func(ctx context.Context) string { return s.Workers.Name(ctx, inv.CallerWorkerID()) }
+}
+
+func checkPayload(schema *Schema, payload json.RawMessage) error {
+	if schema == nil {
+		return nil
+	}
+	if problems := schema.PayloadProblems(payload); len(problems) > 0 {
+		return &CallError{Code: CodeInvalidRequest, Message: "payload: " + strings.Join(problems, "; ")}
+	}
+	return nil
+}
+
+func checkResult(schema *Schema, result json.RawMessage) error {
+	if schema == nil {
+		return nil
+	}
+	if problems := schema.Problems(result); len(problems) > 0 {
+		return &CallError{Code: CodeHandlerError, Message: "result: " + strings.Join(problems, "; ")}
+	}
+	return nil
 }
 
 // again says whether a call that was refused before it began may be tried on
@@ -100,8 +143,26 @@ func (t *Table) pause(ctx context.Context) bool {
 }
 
 func (s *Server) execute(ctx context.Context, lease *Lease, b Binding, inv bus.Invocation, deadline time.Time) (json.RawMessage, error) {
-	left := time.Until(deadline)
-	reply, err := s.Guest.Call(ctx, lease.ID, wire.CallRequest{
+	request := s.request(b, inv, deadline)
+	lease.RunsAs(request.WorkerName, s.caller(inv))
+	reply, err := s.Guest.Call(ctx, lease.ID, request)
+	if err != nil {
+		if errors.Is(ctx.Err(), context.Canceled) {
+			s.cancel(ctx, lease, request.Token)
+		}
+		return nil, err
+	}
+	if reply.Logs != "" {
+		s.Logger.Debug("Handler printed", "function", inv.FunctionID, "bytes", len(reply.Logs))
+	}
+	if reply.Error != nil {
+		return nil, reply.Error
+	}
+	return reply.Result, checkResult(b.Response, reply.Result)
+}
+
+func (s *Server) request(b Binding, inv bus.Invocation, deadline time.Time) wire.CallRequest {
+	return wire.CallRequest{
 		Language:     b.Language,
 		SourceDigest: b.SourceDigest,
 		Handler:      b.Handler,
@@ -112,19 +173,25 @@ func (s *Server) execute(ctx context.Context, lease *Lease, b Binding, inv bus.I
 			Traceparent: inv.Traceparent,
 			DeadlineMs:  deadline.UnixMilli(),
 		},
-		TimeoutMs: max(left.Milliseconds(), 1),
+		TimeoutMs: max(time.Until(deadline).Milliseconds(), 1),
+		Token:     runner.NewToken(),
 		Bus:       wire.Bus{WorkerName: guestWorkerName(s.WorkerName, inv.FunctionID)},
-	})
-	if err != nil {
-		return nil, err
 	}
-	if reply.Logs != "" {
-		s.Logger.Debug("Handler printed", "function", inv.FunctionID, "bytes", len(reply.Logs))
+}
+
+// cancelTimeout bounds the end of a handler whose caller has gone.
+const cancelTimeout = 5 * time.Second
+
+// cancel ends a handler whose caller's connection is gone, so that nobody waits
+// for its answer. Its slot stays taken meanwhile, since the back end counts the
+// program until it has ended. A failure changes nothing: the agent ends the
+// handler at its deadline, as it does when only that has passed.
+func (s *Server) cancel(ctx context.Context, lease *Lease, token string) {
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), cancelTimeout)
+	defer stop()
+	if err := s.Guest.Cancel(ctx, lease.ID, token); err != nil {
+		s.Logger.Debug("Ending a handler whose caller has gone", "error", err)
 	}
-	if reply.Error != nil {
-		return nil, reply.Error
-	}
-	return reply.Result, nil
 }
 
 // guestWorkerName names the worker that a guest becomes if it uses the bus. The

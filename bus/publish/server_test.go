@@ -107,6 +107,13 @@ func TestServe_failures(t *testing.T) {
 			},
 			want: "handler error: sandbox-code-runner::engine: the sandbox was lost during the call; the handler may have run",
 		},
+		// contracts/code-runner.md §19 X18
+		"a bus that gave no answer in time": {
+			agent: func() (wire.Reply, error) {
+				return wire.Reply{}, sandbox.NewUnknownOutcomeError(&bus.TimeoutError{FunctionID: "sandbox::exec", After: time.Second})
+			},
+			want: "handler error: sandbox-code-runner::timeout: the call passed its deadline",
+		},
 		"a daemon that is away": {
 			agent: func() (wire.Reply, error) {
 				return wire.Reply{}, sandbox.NewUnavailableError(errors.New("not connected"))
@@ -239,8 +246,9 @@ func TestServe_fullQueue(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	for range maxWaiting {
-		enqueue(ctx, t, w.table, "d")
+		go func() { _, _ = w.Serve(ctx, bus.Invocation{FunctionID: "shop::price"}) }()
 	}
+	eventually(t, "the queue to fill", func() bool { return waiting(w.table) == maxWaiting })
 	_, err := w.call(t, `{}`)
 	if err == nil || !strings.Contains(err.Error(), "sandbox-code-runner::capacity: ") {
 		t.Errorf("one call too many: %v", err)

@@ -37,6 +37,8 @@ type Table struct {
 	mu       sync.Mutex
 	runtimes map[Runtime]*runtimeState
 	bindings map[string]*Binding
+	// programs are those in slots, by the names of their workers on the bus.
+	programs map[string]program
 	// gone are dropped runtimes, which never come back, and when they went. Who
 	// still names one is refused instead of waiting for it.
 	gone map[Runtime]time.Time
@@ -51,9 +53,14 @@ type runtimeState struct {
 	concurrency int
 	instances   map[string]*instanceState
 	waiting     []*waiter
-	lastUse     time.Time
-	inFlight    int
-	wanted      bool
+	// turns say when a function that waits last got a slot.
+	turns    map[string]int
+	turn     int
+	lastUse  time.Time
+	inFlight int
+	wanted   bool
+	// closed runtimes take no more calls.
+	closed bool
 }
 
 // NewTable returns an empty table.
@@ -63,6 +70,7 @@ func NewTable(clk clock.WithTicker, hooks Hooks) *Table {
 		hooks:    hooks,
 		runtimes: map[Runtime]*runtimeState{},
 		bindings: map[string]*Binding{},
+		programs: map[string]program{},
 		gone:     map[Runtime]time.Time{},
 	}
 }
@@ -93,6 +101,16 @@ func (t *Table) Drop(runtime Runtime) {
 	}
 	state.refuse(ErrRuntimeGone)
 	delete(t.runtimes, runtime)
+}
+
+// Close takes no more calls for a runtime that is on its way out, and fails those
+// that wait. Its instances stay for the programs in them until Drop.
+func (t *Table) Close(runtime Runtime) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	state := t.runtime(runtime)
+	state.closed = true
+	state.refuse(ErrRuntimeGone)
 }
 
 // Refuse fails the calls that wait for a runtime: it will have no instance until
@@ -166,7 +184,7 @@ func (t *Table) runtime(runtime Runtime) *runtimeState {
 	if ok {
 		return state
 	}
-	state = &runtimeState{instances: map[string]*instanceState{}, lastUse: t.clock.Now()}
+	state = &runtimeState{instances: map[string]*instanceState{}, turns: map[string]int{}, lastUse: t.clock.Now()}
 	if _, gone := t.gone[runtime]; !gone {
 		t.runtimes[runtime] = state
 	}

@@ -229,7 +229,7 @@ func TestTable_waitingCallsFollowTheirFunction(t *testing.T) {
 			}
 			granted := make(chan grant, 1)
 			go func() {
-				_, b, err := table.AcquireFor(t.Context(), "f")
+				_, b, err := table.AcquireFor(t.Context(), "f", nil)
 				granted <- grant{b, err}
 			}()
 			eventually(t, "the call to wait", func() bool { return waiting(table) == 1 })
