@@ -19,6 +19,9 @@ func (p *Provider) Create(ctx context.Context, req sandbox.CreateRequest) (sandb
 	if err := p.begin(ctx, Call{Method: Create, Create: req}); err != nil {
 		return sandbox.ID{}, err
 	}
+	if err := p.room(req.Image); err != nil {
+		return sandbox.ID{}, err
+	}
 	return p.add(req.Marker.String(), req.Image), nil
 }
 

@@ -5,6 +5,8 @@ package fake
 import (
 	"bytes"
 	"context"
+	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -28,6 +30,9 @@ type Provider struct {
 	execFunc  ExecFunc
 	promises  sandbox.Capabilities
 	now       func() time.Time
+	// limit is the most sandboxes at the same time, limits the most of an image.
+	limit  int
+	limits map[string]int
 }
 
 var _ sandbox.Provider = (*Provider)(nil)
@@ -73,6 +78,7 @@ type box struct {
 func New() *Provider {
 	return &Provider{
 		sandboxes: map[string]*box{}, faults: map[Method][]error{}, now: time.Now,
+		limit: math.MaxInt, limits: map[string]int{},
 		execFunc: func(context.Context, sandbox.Info, sandbox.ExecRequest) (sandbox.ExecResult, error) {
 			return sandbox.ExecResult{}, nil
 		},
@@ -91,6 +97,38 @@ func (p *Provider) Promise(c sandbox.Capabilities) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.promises = c
+}
+
+// Limit sets how many sandboxes there may be at the same time; further creates
+// are CapacityErrors.
+func (p *Provider) Limit(sandboxes int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.limit = sandboxes
+}
+
+// LimitImage is Limit for the sandboxes of one image.
+func (p *Provider) LimitImage(image string, sandboxes int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.limits[image] = sandboxes
+}
+
+// room fails if a further sandbox of an image is one too many. The lock is held.
+func (p *Provider) room(image string) error {
+	if len(p.sandboxes) >= p.limit {
+		return sandbox.NewCapacityError(fmt.Sprintf("resource limit exceeded: %d sandboxes", p.limit))
+	}
+	limit, limited := p.limits[image]
+	for _, b := range p.sandboxes {
+		if b.info.Image == image {
+			limit--
+		}
+	}
+	if limited && limit <= 0 {
+		return sandbox.NewCapacityError("resource limit exceeded: " + image)
+	}
+	return nil
 }
 
 // FailNext makes the next call of a method fail with err, and the one after it
