@@ -48,6 +48,10 @@ const (
 	// BusUnavailableReason surfaces while the iii engine cannot be reached; the
 	// object waits and goes on by itself.
 	BusUnavailableReason = "BusUnavailable"
+	// BusNotIsolatedReason surfaces when guests would get bus access through a
+	// listener that does not keep them apart: as a warning, and with
+	// --require-bus-isolation as a refusal.
+	BusNotIsolatedReason = "BusNotIsolated"
 	// CapacityReason surfaces while the daemon takes no further sandbox.
 	CapacityReason = "Capacity"
 	// ReferenceNotFoundReason surfaces while a Secret, ConfigMap, key or
@@ -71,6 +75,18 @@ const (
 	// SandboxRuntimeGuestFailedReason surfaces when the agent does not answer in a
 	// new sandbox.
 	SandboxRuntimeGuestFailedReason = "GuestFailed"
+	// SandboxRuntimeFilesFailedReason surfaces when a file of the spec cannot be
+	// written into a new sandbox; the attempt is repeated more and more slowly.
+	SandboxRuntimeFilesFailedReason = "FilesFailed"
+	// SandboxRuntimePackagesFailedReason surfaces when npm or pip cannot install the
+	// packages in a new sandbox; the attempt is repeated more and more slowly.
+	SandboxRuntimePackagesFailedReason = "PackagesFailed"
+	// SandboxRuntimeSetupFailedReason surfaces when a setup command fails in a new
+	// sandbox; the attempt is repeated more and more slowly.
+	SandboxRuntimeSetupFailedReason = "SetupFailed"
+	// SandboxRuntimeCrashLoopReason surfaces when sandboxes are lost again and again
+	// soon after they were ready; they are replaced more and more slowly.
+	SandboxRuntimeCrashLoopReason = "CrashLoop"
 	// SandboxRuntimeIdleReason surfaces when sandboxes were stopped because nobody
 	// called; the next call boots one.
 	SandboxRuntimeIdleReason = "Idle"
@@ -86,6 +102,9 @@ const (
 	// SandboxFunctionReservedReason surfaces when the id prefix belongs to the
 	// operator's own worker.
 	SandboxFunctionReservedReason = "ReservedPrefix"
+	// SandboxFunctionPrefixTakenReason surfaces when functions of another namespace
+	// hold the id prefix; it goes by itself when the last of those goes.
+	SandboxFunctionPrefixTakenReason = "PrefixTaken"
 	// SandboxFunctionSourceInvalidReason surfaces when the source does not parse,
 	// does not load or has no handler.
 	SandboxFunctionSourceInvalidReason = "SourceInvalid"
@@ -124,6 +143,9 @@ const (
 	// SandboxRunSourceLostReason surfaces when the operator restarted before a
 	// transient source was run.
 	SandboxRunSourceLostReason = "SourceLost"
+	// SandboxRunPrepareFailedReason surfaces when a file, package or setup command
+	// of the run's own sandbox failed; the program was not started.
+	SandboxRunPrepareFailedReason = "PrepareFailed"
 	// SandboxRunSandboxFailedReason surfaces when no sandbox could be made or it
 	// was lost.
 	SandboxRunSandboxFailedReason = "SandboxFailed"

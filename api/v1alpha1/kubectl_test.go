@@ -89,7 +89,7 @@ func createReported(ctx SpecContext, namespace string) {
 	one := int32(1)
 	runtime := &v1alpha1.SandboxRuntime{
 		ObjectMeta: metav1.ObjectMeta{Name: "python", Namespace: namespace},
-		Spec:       v1alpha1.SandboxRuntimeSpec{Language: v1alpha1.LanguagePython, Replicas: &one},
+		Spec:       v1alpha1.SandboxRuntimeSpec{Language: v1alpha1.LanguagePython, RuntimeScale: v1alpha1.RuntimeScale{Replicas: &one}},
 	}
 	createWithStatus(ctx, runtime, func() {
 		runtime.Status = v1alpha1.SandboxRuntimeStatus{
@@ -129,6 +129,7 @@ func createWithStatus(ctx SpecContext, object client.Object, report func()) {
 	GinkgoHelper()
 	Expect(apiClient.Create(ctx, object)).To(Succeed())
 	report()
+	object.(interface{ SetObservedGeneration(int64) }).SetObservedGeneration(object.GetGeneration())
 	Expect(apiClient.Status().Update(ctx, object)).To(Succeed())
 }
 

@@ -10,8 +10,11 @@ const (
 	// ImplicitLabel marks runtimes that exist for the functions of one id prefix
 	// and language.
 	ImplicitLabel = "sandbox.iii.dev/implicit"
-	// PrefixHashLabel holds a short hash of the id prefix that an implicit runtime
-	// or a bus-made function belongs to.
+	// OwnLabel marks runtimes that were made for one function alone, from its
+	// spec.runtime, and go with it.
+	OwnLabel = "sandbox.iii.dev/own"
+	// PrefixHashLabel holds a short hash of the id prefix that an implicit or own
+	// runtime or a bus-made function belongs to.
 	PrefixHashLabel = "sandbox.iii.dev/prefix-hash"
 	// FunctionIDAnnotation holds the id of the function or the id prefix on
 	// objects whose name is a slug of it.

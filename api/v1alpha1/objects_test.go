@@ -14,16 +14,18 @@ import (
 	"github.com/sandbox-operator/sandbox-operator/api/v1alpha1"
 )
 
-// kind is a kind of the API with the smallest spec that it accepts.
+// kind is a kind of the API with the smallest spec that it accepts, and the status
+// of an object that the operator has not looked at.
 type kind struct {
-	name    string
-	minimal string
+	name, minimal, fresh string
 }
 
 var (
-	runtimeKind  = kind{"SandboxRuntime", `{language: Node}`}
-	functionKind = kind{"SandboxFunction", `{functionID: "shop::price", language: Node, source: {inline: "x"}}`}
-	runKind      = kind{"SandboxRun", `{language: Python, source: {inline: "x"}}`}
+	runtimeKind  = kind{"SandboxRuntime", `{language: Node}`, `{observedGeneration: -1, replicas: 0, readyReplicas: 0, functions: 0}`}
+	functionKind = kind{"SandboxFunction", `{functionID: "shop::price", language: Node, source: {inline: "x"}}`, `{observedGeneration: -1}`}
+	runKind      = kind{"SandboxRun", `{language: Python, source: {inline: "x"}}`, `{observedGeneration: -1}`}
+
+	kinds = []kind{runtimeKind, functionKind, runKind}
 )
 
 // edit changes a spec for one table entry.

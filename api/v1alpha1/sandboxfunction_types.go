@@ -6,8 +6,9 @@ import (
 )
 
 // SandboxFunctionSpec describes a bus function that should exist.
-// +kubebuilder:validation:XValidation:rule="has(self.language) != has(self.runtimeRef)",message="set exactly one of language (a runtime shared with the functions of the same id prefix) and runtimeRef"
-// +kubebuilder:validation:XValidation:rule="has(self.language) == has(oldSelf.language) && has(self.runtimeRef) == has(oldSelf.runtimeRef)",message="a function cannot move between language and runtimeRef; delete it and make a new one"
+// +kubebuilder:validation:XValidation:rule="[has(self.language), has(self.runtimeRef), has(self.runtime)].filter(x, x).size() == 1",message="set exactly one of language (a runtime shared with the functions of the same id prefix), runtimeRef and runtime (one of its own)"
+// +kubebuilder:validation:XValidation:rule="has(self.language) == has(oldSelf.language) && has(self.runtimeRef) == has(oldSelf.runtimeRef)",message="a function cannot move between language, runtimeRef and runtime; delete it and make a new one"
+// +kubebuilder:validation:XValidation:rule="!has(self.schemaPolicy) || self.schemaPolicy == 'Publish' || has(self.requestSchema) || has(self.responseSchema)",message="schemaPolicy: Enforce needs requestSchema or responseSchema",fieldPath=".schemaPolicy"
 type SandboxFunctionSpec struct {
 	// functionID is the id on the bus: a prefix, two colons and a name, such as
 	// shop::price. It cannot be changed.
@@ -15,6 +16,7 @@ type SandboxFunctionSpec struct {
 	// +kubebuilder:validation:MinLength=4
 	// +kubebuilder:validation:MaxLength=256
 	// +kubebuilder:validation:Pattern=`^[a-z0-9_-][a-z0-9._-]*::.+$`
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9_-][a-z0-9._-]*::.+$')",message="functionID must be a prefix of a-z, 0-9, dot, _ and - that does not begin with a dot, then ::, then a name, such as shop::price"
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="functionID cannot be changed; delete the function and make a new one"
 	// +kubebuilder:validation:XValidation:rule="size(bytes(self)) <= 256",message="functionID must have at most 256 bytes"
 	// +kubebuilder:validation:XValidation:rule="size(self.split('::', 2)[0]) <= 64 && !self.split('::', 2)[0].contains('..')",message="the id prefix (before the first ::) must have at most 64 characters and no two dots in a row"
@@ -32,6 +34,11 @@ type SandboxFunctionSpec struct {
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="runtimeRef cannot be changed; delete the function and make a new one"
 	RuntimeRef *LocalReference `json:"runtimeRef,omitempty"`
+
+	// runtime describes a SandboxRuntime that is made for this function alone and
+	// goes with it.
+	// +optional
+	Runtime *FunctionRuntime `json:"runtime,omitempty"`
 
 	// source is the code, which defines the handler.
 	// +required
@@ -69,6 +76,12 @@ type SandboxFunctionSpec struct {
 	// +kubebuilder:validation:Type=object
 	ResponseSchema *apiextensionsv1.JSON `json:"responseSchema,omitempty"`
 
+	// schemaPolicy says what the schemas do. Defaults to Publish. With Enforce a
+	// payload or result that does not match is refused; both must then be schemas
+	// of draft 4 to 2020-12 without references to other documents.
+	// +optional
+	SchemaPolicy SchemaPolicy `json:"schemaPolicy,omitempty"`
+
 	// metadata is published beside the function in the bus catalog.
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
@@ -86,6 +99,33 @@ type SandboxFunctionSpec struct {
 	// suspend takes the function off the bus until it is false again.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
+}
+
+// SchemaPolicy is what the schemas of a function do.
+// +kubebuilder:validation:Enum=Publish;Enforce
+type SchemaPolicy string
+
+// The values of a SchemaPolicy.
+const (
+	// SchemaPublish shows the schemas in the bus catalog.
+	SchemaPublish SchemaPolicy = "Publish"
+	// SchemaEnforce also refuses payloads and results that do not match.
+	SchemaEnforce SchemaPolicy = "Enforce"
+)
+
+// FunctionRuntime describes the runtime of one function.
+// +kubebuilder:validation:XValidation:rule="!has(self.idle) || !has(self.idle.action) || self.idle.action != 'Delete'",message="idle.action: Delete is for runtimes that the bus keeps; use Stop",fieldPath=".idle.action"
+// +kubebuilder:validation:XValidation:rule=`self.language != 'Node' || !has(self.packages) || self.packages.all(p, p.matches('^(@[a-z0-9~][a-z0-9._~-]*/)?[a-z0-9~][a-z0-9._~-]*(@[A-Za-z0-9^~<>=|*._+ -]{1,128})?$'))`,message="packages of a Node runtime are those of npm: name or name@range",fieldPath=".packages"
+// +kubebuilder:validation:XValidation:rule=`self.language != 'Python' || !has(self.packages) || self.packages.all(p, p.matches('^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?( ?\\[ ?[A-Za-z0-9._-]+( ?, ?[A-Za-z0-9._-]+)* ?\\])?( ?(===|==|~=|!=|<=|>=|<|>) ?[A-Za-z0-9][A-Za-z0-9._*+!-]*( ?, ?(===|==|~=|!=|<=|>=|<|>) ?[A-Za-z0-9][A-Za-z0-9._*+!-]*)*)?$'))`,message="packages of a Python runtime are those of pip: name, name[extra] or name==version",fieldPath=".packages"
+type FunctionRuntime struct {
+	// language is the interpreter. It cannot be changed.
+	// +required
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="language cannot be changed; delete the function and make a new one"
+	Language Language `json:"language"`
+
+	GuestSpec `json:",inline"`
+
+	RuntimeScale `json:",inline"`
 }
 
 // FunctionSource is where the code of a function comes from.
@@ -191,7 +231,9 @@ type SandboxFunction struct {
 	// spec is what should exist.
 	// +required
 	Spec SandboxFunctionSpec `json:"spec"`
-	// status is what the operator observed.
+	// status is what the operator observed. Until it has, the generation is one that
+	// no object has, so that nobody takes a new object for a ready one.
+	// +kubebuilder:default:={"observedGeneration":-1}
 	// +optional
 	Status SandboxFunctionStatus `json:"status,omitzero"`
 }
@@ -209,6 +251,10 @@ func (f *SandboxFunction) GetConditions() []metav1.Condition { return f.Status.C
 
 // SetConditions replaces the conditions of the status.
 func (f *SandboxFunction) SetConditions(c []metav1.Condition) { f.Status.Conditions = c }
+
+// GetObservedGeneration returns the generation that was handled; -1 before the
+// operator has looked at the object.
+func (f *SandboxFunction) GetObservedGeneration() int64 { return f.Status.ObservedGeneration }
 
 // SetObservedGeneration records the generation that was handled.
 func (f *SandboxFunction) SetObservedGeneration(g int64) { f.Status.ObservedGeneration = g }

@@ -8,8 +8,19 @@ import (
 // SandboxRunSpec describes one execution. Only cancel can be changed.
 // +kubebuilder:validation:XValidation:rule="has(self.language) || has(self.runtimeRef)",message="set language, or runtimeRef to run in a SandboxRuntime"
 // +kubebuilder:validation:XValidation:rule="!(has(self.runtime) && has(self.runtimeRef))",message="set at most one of runtime and runtimeRef"
-// +kubebuilder:validation:XValidation:rule="has(self.language) == has(oldSelf.language) && has(self.runtimeRef) == has(oldSelf.runtimeRef) && has(self.runtime) == has(oldSelf.runtime) && has(self.stdin) == has(oldSelf.stdin) && has(self.args) == has(oldSelf.args) && has(self.env) == has(oldSelf.env) && has(self.timeoutMilliseconds) == has(oldSelf.timeoutMilliseconds) && has(self.ttlSecondsAfterFinished) == has(oldSelf.ttlSecondsAfterFinished)",message="a run cannot be changed, only cancelled; create a new one"
+// +kubebuilder:validation:XValidation:rule="has(self.language) == has(oldSelf.language)",message="a run cannot be changed, only cancelled; create a new one",fieldPath=".language"
+// +kubebuilder:validation:XValidation:rule="has(self.runtimeRef) == has(oldSelf.runtimeRef)",message="a run cannot be changed, only cancelled; create a new one",fieldPath=".runtimeRef"
+// +kubebuilder:validation:XValidation:rule="has(self.runtime) == has(oldSelf.runtime)",message="a run cannot be changed, only cancelled; create a new one",fieldPath=".runtime"
+// +kubebuilder:validation:XValidation:rule="has(self.stdin) == has(oldSelf.stdin)",message="a run cannot be changed, only cancelled; create a new one",fieldPath=".stdin"
+// +kubebuilder:validation:XValidation:rule="has(self.args) == has(oldSelf.args)",message="a run cannot be changed, only cancelled; create a new one",fieldPath=".args"
+// +kubebuilder:validation:XValidation:rule="has(self.env) == has(oldSelf.env)",message="a run cannot be changed, only cancelled; create a new one",fieldPath=".env"
+// +kubebuilder:validation:XValidation:rule="has(self.files) == has(oldSelf.files)",message="a run cannot be changed, only cancelled; create a new one",fieldPath=".files"
+// +kubebuilder:validation:XValidation:rule="has(self.timeoutMilliseconds) == has(oldSelf.timeoutMilliseconds)",message="a run cannot be changed, only cancelled; create a new one",fieldPath=".timeoutMilliseconds"
+// +kubebuilder:validation:XValidation:rule="has(self.ttlSecondsAfterFinished) == has(oldSelf.ttlSecondsAfterFinished)",message="a run cannot be changed, only cancelled; create a new one",fieldPath=".ttlSecondsAfterFinished"
 // +kubebuilder:validation:XValidation:rule="!(has(oldSelf.cancel) && oldSelf.cancel) || (has(self.cancel) && self.cancel)",message="a cancelled run stays cancelled",fieldPath=".cancel"
+// +kubebuilder:validation:XValidation:rule=`!has(self.language) || self.language != 'Node' || !has(self.runtime) || !has(self.runtime.packages) || self.runtime.packages.all(p, p.matches('^(@[a-z0-9~][a-z0-9._~-]*/)?[a-z0-9~][a-z0-9._~-]*(@[A-Za-z0-9^~<>=|*._+ -]{1,128})?$'))`,message="packages of a Node runtime are those of npm: name or name@range",fieldPath=".runtime.packages"
+// +kubebuilder:validation:XValidation:rule=`!has(self.language) || self.language != 'Python' || !has(self.runtime) || !has(self.runtime.packages) || self.runtime.packages.all(p, p.matches('^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?( ?\\[ ?[A-Za-z0-9._-]+( ?, ?[A-Za-z0-9._-]+)* ?\\])?( ?(===|==|~=|!=|<=|>=|<|>) ?[A-Za-z0-9][A-Za-z0-9._*+!-]*( ?, ?(===|==|~=|!=|<=|>=|<|>) ?[A-Za-z0-9][A-Za-z0-9._*+!-]*)*)?$'))`,message="packages of a Python runtime are those of pip: name, name[extra] or name==version",fieldPath=".runtime.packages"
+// +kubebuilder:validation:XValidation:rule="(has(self.source.inline) ? size(bytes(self.source.inline)) : 0) + (has(self.stdin) ? size(bytes(self.stdin)) : 0) + (has(self.args) ? self.args.map(a, size(bytes(a))).sum() : 0) + (has(self.env) ? self.env.map(e, has(e.value) ? size(bytes(e.value)) : 0).sum() : 0) + (has(self.files) ? self.files.map(f, has(f.content) ? size(bytes(f.content)) : 0).sum() : 0) + (has(self.runtime) ? (has(self.runtime.env) ? self.runtime.env.map(e, has(e.value) ? size(bytes(e.value)) : 0).sum() : 0) + (has(self.runtime.files) ? self.runtime.files.map(f, has(f.content) ? size(bytes(f.content)) : 0).sum() : 0) : 0) <= 1048576",message="source, stdin, args, env and files must have at most 1048576 bytes together; take large ones from Secrets or ConfigMaps"
 type SandboxRunSpec struct {
 	// language is the interpreter. With runtimeRef it may be left out, or must be
 	// that of the runtime.
@@ -45,6 +56,7 @@ type SandboxRunSpec struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=4096
+	// +kubebuilder:validation:XValidation:rule=`self.all(a, size(bytes(a)) <= 4096 && !a.contains('\u0000'))`,message="each of args must have at most 4096 bytes and no NUL character"
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="a run cannot be changed, only cancelled; create a new one"
 	Args []string `json:"args,omitempty"`
 
@@ -55,6 +67,16 @@ type SandboxRunSpec struct {
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="a run cannot be changed, only cancelled; create a new one"
 	Env []EnvVar `json:"env,omitempty"`
+
+	// files are put in place before the program starts: relative paths in the
+	// folder of the program, which goes after it, absolute ones anywhere.
+	// +optional
+	// +listType=map
+	// +listMapKey=path
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:XValidation:rule="self.all(f, !self.exists(g, g.path.startsWith(f.path + '/')))",message="a path must not be the folder of another one"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="a run cannot be changed, only cancelled; create a new one"
+	Files []File `json:"files,omitempty"`
 
 	// timeoutMilliseconds bounds the program. Defaults to the operator's
 	// --default-timeout.
@@ -217,7 +239,9 @@ type SandboxRun struct {
 	// spec is what to run.
 	// +required
 	Spec SandboxRunSpec `json:"spec"`
-	// status is what the operator observed.
+	// status is what the operator observed. Until it has, the generation is one that
+	// no object has, so that nobody takes a new object for a ready one.
+	// +kubebuilder:default:={"observedGeneration":-1}
 	// +optional
 	Status SandboxRunStatus `json:"status,omitzero"`
 }
@@ -235,6 +259,10 @@ func (r *SandboxRun) GetConditions() []metav1.Condition { return r.Status.Condit
 
 // SetConditions replaces the conditions of the status.
 func (r *SandboxRun) SetConditions(c []metav1.Condition) { r.Status.Conditions = c }
+
+// GetObservedGeneration returns the generation that was handled; -1 before the
+// operator has looked at the object.
+func (r *SandboxRun) GetObservedGeneration() int64 { return r.Status.ObservedGeneration }
 
 // SetObservedGeneration records the generation that was handled.
 func (r *SandboxRun) SetObservedGeneration(g int64) { r.Status.ObservedGeneration = g }

@@ -4,6 +4,8 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // SandboxRuntimeSpec describes sandboxes that should exist.
 // +kubebuilder:validation:XValidation:rule="!has(self.idle) || !has(self.idle.action) || self.idle.action != 'Delete' || !has(self.replicas) || self.replicas <= 1",message="idle.action: Delete goes with at most one replica",fieldPath=".idle.action"
+// +kubebuilder:validation:XValidation:rule=`self.language != 'Node' || !has(self.packages) || self.packages.all(p, p.matches('^(@[a-z0-9~][a-z0-9._~-]*/)?[a-z0-9~][a-z0-9._~-]*(@[A-Za-z0-9^~<>=|*._+ -]{1,128})?$'))`,message="packages of a Node runtime are those of npm: name or name@range",fieldPath=".packages"
+// +kubebuilder:validation:XValidation:rule=`self.language != 'Python' || !has(self.packages) || self.packages.all(p, p.matches('^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?( ?\\[ ?[A-Za-z0-9._-]+( ?, ?[A-Za-z0-9._-]+)* ?\\])?( ?(===|==|~=|!=|<=|>=|<|>) ?[A-Za-z0-9][A-Za-z0-9._*+!-]*( ?, ?(===|==|~=|!=|<=|>=|<|>) ?[A-Za-z0-9][A-Za-z0-9._*+!-]*)*)?$'))`,message="packages of a Python runtime are those of pip: name, name[extra] or name==version",fieldPath=".packages"
 type SandboxRuntimeSpec struct {
 	// language is the interpreter of the functions and runs of this runtime. It
 	// cannot be changed.
@@ -13,6 +15,16 @@ type SandboxRuntimeSpec struct {
 
 	GuestSpec `json:",inline"`
 
+	RuntimeScale `json:",inline"`
+
+	// suspend stops all sandboxes and takes the functions of the runtime off the
+	// bus until it is false again.
+	// +optional
+	Suspend bool `json:"suspend,omitempty"`
+}
+
+// RuntimeScale says how many sandboxes a runtime has, and when.
+type RuntimeScale struct {
 	// replicas is the number of sandboxes. Defaults to 1.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
@@ -30,11 +42,6 @@ type SandboxRuntimeSpec struct {
 	// idle says what becomes of sandboxes that nobody calls.
 	// +optional
 	Idle *IdlePolicy `json:"idle,omitempty"`
-
-	// suspend stops all sandboxes and takes the functions of the runtime off the
-	// bus until it is false again.
-	// +optional
-	Suspend bool `json:"suspend,omitempty"`
 }
 
 // IdleAction is what happens to a runtime that nobody calls.
@@ -133,6 +140,10 @@ type SandboxRuntimeStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Isolation string `json:"isolation,omitempty"`
+	// busIsolated says whether the guests reach the bus only through a listener
+	// that knows who they are and what they may call; unset without busAccess.
+	// +optional
+	BusIsolated *bool `json:"busIsolated,omitempty"`
 	// instances are the sandboxes.
 	// +optional
 	// +listType=map
@@ -162,7 +173,9 @@ type SandboxRuntime struct {
 	// spec is what should exist.
 	// +required
 	Spec SandboxRuntimeSpec `json:"spec"`
-	// status is what the operator observed.
+	// status is what the operator observed. Until it has, the generation is one that
+	// no object has, so that nobody takes a new object for a ready one.
+	// +kubebuilder:default:={"observedGeneration":-1,"replicas":0,"readyReplicas":0,"functions":0}
 	// +optional
 	Status SandboxRuntimeStatus `json:"status,omitzero"`
 }
@@ -180,6 +193,10 @@ func (r *SandboxRuntime) GetConditions() []metav1.Condition { return r.Status.Co
 
 // SetConditions replaces the conditions of the status.
 func (r *SandboxRuntime) SetConditions(c []metav1.Condition) { r.Status.Conditions = c }
+
+// GetObservedGeneration returns the generation that was handled; -1 before the
+// operator has looked at the object.
+func (r *SandboxRuntime) GetObservedGeneration() int64 { return r.Status.ObservedGeneration }
 
 // SetObservedGeneration records the generation that was handled.
 func (r *SandboxRuntime) SetObservedGeneration(g int64) { r.Status.ObservedGeneration = g }

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -30,6 +31,9 @@ var (
 
 const repository = "../.."
 
+// patience is how long the API server may take to start, to take the CRDs and to stop.
+const patience = 2 * time.Minute
+
 func TestAPI(t *testing.T) {
 	RegisterFailHandler(Fail)
 	RunSpecs(t, "API v1alpha1")
@@ -40,6 +44,10 @@ var _ = BeforeSuite(func(_ SpecContext) {
 		CRDDirectoryPaths:     []string{filepath.Join(repository, "config", "crd", "bases")},
 		ErrorIfCRDPathMissing: true,
 		BinaryAssetsDirectory: assets(),
+		// The defaults, 20 and 10 seconds, are too short on a machine that is busy.
+		ControlPlaneStartTimeout: patience,
+		ControlPlaneStopTimeout:  patience,
+		CRDInstallOptions:        envtest.CRDInstallOptions{MaxTime: patience},
 	}
 	config, err := apiServer.Start()
 	DeferCleanup(func() { Expect(apiServer.Stop()).To(Succeed()) })
