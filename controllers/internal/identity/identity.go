@@ -24,6 +24,7 @@ const (
 
 	workerIDKey = "worker-id"
 	tokenKey    = "reattach-token"
+	guestKeyKey = "guest-key"
 )
 
 // Store reads and writes the two objects past any cache.
@@ -65,18 +66,11 @@ func (s *Store) Session(ctx context.Context) (bus.ReattachPair, error) {
 	return bus.ReattachPair{WorkerID: string(secret.Data[workerIDKey]), Token: string(secret.Data[tokenKey])}, nil
 }
 
-// SaveSession stores the pair of the present connection.
+// SaveSession stores the pair of the present connection, and leaves the rest of
+// the Secret as it is.
 func (s *Store) SaveSession(ctx context.Context, pair bus.ReattachPair) error {
-	secret := corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: SecretName},
-		Type:       corev1.SecretTypeOpaque,
-		Data:       map[string][]byte{workerIDKey: []byte(pair.WorkerID), tokenKey: []byte(pair.Token)},
-	}
-	err := s.client.Create(ctx, &secret)
-	if apierrors.IsAlreadyExists(err) {
-		err = s.client.Update(ctx, &secret)
-	}
-	if err != nil {
+	fields := map[string][]byte{workerIDKey: []byte(pair.WorkerID), tokenKey: []byte(pair.Token)}
+	if err := s.merge(ctx, fields); err != nil {
 		return fmt.Errorf("storing the bus session in Secret %s: %w", s.key(SecretName), err)
 	}
 	return nil

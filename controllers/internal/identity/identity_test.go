@@ -3,13 +3,16 @@ package identity_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/sandbox-operator/sandbox-operator/bus"
+	"github.com/sandbox-operator/sandbox-operator/bus/guestaccess"
 	"github.com/sandbox-operator/sandbox-operator/controllers/internal/identity"
 	"github.com/sandbox-operator/sandbox-operator/controllers/internal/testenv"
 )
@@ -64,6 +67,41 @@ var _ = Describe("Store", func() {
 		Expect(environment.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: identity.SecretName}, &secret)).To(Succeed())
 		Expect(secret.Labels).To(BeEmpty())
 		Expect(secret.Annotations).To(BeEmpty())
+	})
+
+	It("makes the key of the guests once, whoever comes first", func(ctx SpecContext) {
+		keys := make(chan []byte, 8)
+		for range cap(keys) {
+			go func() {
+				defer GinkgoRecover()
+				key, err := identity.NewStore(environment.Client, namespace).GuestKey(ctx)
+				Expect(err).NotTo(HaveOccurred())
+				keys <- key
+			}()
+		}
+		var first []byte
+		Eventually(ctx, keys).Should(Receive(&first))
+		Expect(first).To(HaveLen(guestaccess.KeyBytes))
+		for range cap(keys) - 1 {
+			Eventually(ctx, keys).Should(Receive(Equal(first)))
+		}
+	}, NodeTimeout(time.Minute))
+
+	It("keeps the key when the session is stored, and the session when the key is made", func(ctx SpecContext) {
+		pair := bus.ReattachPair{WorkerID: "w-1", Token: "t-1"}
+		Expect(store.SaveSession(ctx, pair)).To(Succeed())
+		key, err := store.GuestKey(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(store.Session(ctx)).To(Equal(pair))
+		Expect(store.SaveSession(ctx, bus.ReattachPair{WorkerID: "w-2", Token: "t-2"})).To(Succeed())
+		Expect(store.GuestKey(ctx)).To(Equal(key))
+	})
+
+	It("makes another key once the Secret has gone", func(ctx SpecContext) {
+		key, err := store.GuestKey(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(environment.Client.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: identity.SecretName}})).To(Succeed())
+		Expect(store.GuestKey(ctx)).NotTo(Equal(key))
 	})
 
 	It("says what it could not read, without the token", func(ctx SpecContext) {

@@ -24,13 +24,17 @@ const minSecret = 4
 // runtimeID matches the capability of a kept runtime, wherever it stands.
 var runtimeID = regexp.MustCompile(`(?i)rt-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 
+// guestCredential matches what opens the bus to a guest (bus/guestaccess), of any
+// version and also where its end was cut off.
+var guestCredential = regexp.MustCompile(`sog[0-9]+\.[A-Za-z0-9_-]{8,}(\.[A-Za-z0-9_-]*)?`)
+
 // Text takes known secrets and capabilities out of a text. The longest secret
 // goes first: another may be a part of it.
 func Text(text string, secrets []string) string {
 	for _, secret := range bySize(secrets) {
 		text = strings.ReplaceAll(text, secret, redacted)
 	}
-	return runtimeID.ReplaceAllString(text, redacted)
+	return guestCredential.ReplaceAllString(runtimeID.ReplaceAllString(text, redacted), redacted)
 }
 
 // bySize lists what to look for, the longest first. Secrets made from files end

@@ -21,6 +21,9 @@ func TestText(t *testing.T) {
 		"a file's last line break is not the point": {"token!", []string{"token\n"}, "[redacted]!"},
 		"capabilities go wherever they stand":       {"x" + capability + "y", nil, "x[redacted]y"},
 		"capabilities go in capitals too":           {strings.ToUpper(capability), nil, "[redacted]"},
+		"a guest's way to the bus goes":             {"ws://h:1/?token=sog1.eyJraW5kIjo.c2lnbmF0dXJl and", nil, "ws://h:1/?token=[redacted] and"},
+		"and where its end was cut off":             {"sog1.eyJraW5kIjo", nil, "[redacted]"},
+		"and of a later version":                    {"sog12.eyJraW5kIjo.c2lnbmF0dXJl", nil, "[redacted]"},
 		"nothing else changes":                      {"rt-short", nil, "rt-short"},
 	} {
 		t.Run(name, func(t *testing.T) {
