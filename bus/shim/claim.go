@@ -2,6 +2,7 @@ package shim
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,43 +23,53 @@ const (
 	leavingTimeout = 10 * time.Second
 )
 
-func alreadyRegistered(functionID string) error {
-	return invalid("function id %s is already registered on this bus; tear it down first or use another id", functionID)
+// alreadyRegistered names who has the id, which is empty if that is not known.
+func alreadyRegistered(functionID, holder string) error {
+	if holder != "" {
+		holder = " by " + holder
+	}
+	return invalid("function id %s is already registered on this bus%s; tear it down first or use another id", functionID, holder)
 }
 
-// checkUnclaimed refuses an id that a SandboxFunction has, wherever the manager
-// watches. No bus call is made for it (contracts/code-runner.md §4.2 step 6).
-func (s *Shim) checkUnclaimed(ctx context.Context, functionID string) error {
+// named is how a caller is told of an object: the bus and kubectl share one
+// registry.
+func named(f *v1alpha1.SandboxFunction) string {
+	return "SandboxFunction " + f.Namespace + "/" + f.Name
+}
+
+// holder is the SandboxFunction that has an id, wherever the manager watches, or
+// nil. No bus call is made for it (contracts/code-runner.md §4.2 step 6).
+func (s *Shim) holder(ctx context.Context, functionID string) (*v1alpha1.SandboxFunction, error) {
 	var functions v1alpha1.SandboxFunctionList
-	if err := s.Client.List(ctx, &functions); err != nil {
-		return apiError("listing functions", err)
+	if err := s.Client.List(ctx, &functions, client.MatchingFields{s.FunctionIDIndex: functionID}); err != nil {
+		return nil, apiError("looking the function id up", err)
 	}
 	name := functionName(functionID)
-	for _, f := range functions.Items {
+	for i := range functions.Items {
 		// Our own object of this id is asked for below, past the cache.
-		mine := f.Namespace == s.Namespace && f.Name == name
-		if f.Spec.FunctionID == functionID && !mine {
-			return alreadyRegistered(functionID)
+		if f := &functions.Items[i]; f.Namespace != s.Namespace || f.Name != name {
+			return f, nil
 		}
 	}
-	return s.checkNameFree(ctx, name, functionID)
+	return s.ownHolder(ctx, name)
 }
 
-func (s *Shim) checkNameFree(ctx context.Context, name, functionID string) error {
+// ownHolder waits for one that is on its way out.
+func (s *Shim) ownHolder(ctx context.Context, name string) (*v1alpha1.SandboxFunction, error) {
 	existing := &v1alpha1.SandboxFunction{}
 	err := s.Reader.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: name}, existing)
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil
+		return nil, nil
 	case err != nil:
-		return apiError("looking the function up", err)
+		return nil, apiError("looking the function up", err)
 	case existing.DeletionTimestamp.IsZero():
-		return alreadyRegistered(functionID)
+		return existing, nil
 	}
 	if err := s.awaitGone(ctx, leavingTimeout, existing); err != nil {
-		return alreadyRegistered(functionID)
+		return existing, nil //nolint:nilerr // it holds the id still, which is the answer
 	}
-	return nil
+	return nil, nil
 }
 
 // checkCap counts what the API server has, because the cache may lack the
@@ -70,7 +81,7 @@ func (s *Shim) checkCap(ctx context.Context, prefix string, language v1alpha1.La
 	}
 	count := 0
 	for _, f := range functions {
-		if f.Spec.Language == language && f.DeletionTimestamp.IsZero() {
+		if languageOf(f) == language && f.DeletionTimestamp.IsZero() {
 			count++
 		}
 	}
@@ -87,13 +98,20 @@ func (s *Shim) checkCap(ctx context.Context, prefix string, language v1alpha1.La
 func (s *Shim) probe(ctx context.Context, functionID string) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	_, err := s.Bus.FunctionInfo(ctx, functionID, protocol.DefaultNamespace)
+	info, err := s.Bus.FunctionInfo(ctx, functionID, protocol.DefaultNamespace)
 	switch {
 	case err == nil:
-		return alreadyRegistered(functionID)
+		return alreadyRegistered(functionID, workerNamed(info.WorkerName))
 	case bus.RemoteCode(err) == protocol.CodeNotFound:
 		return nil
 	}
 	// function_not_found means that the engine lacks the catalog itself.
 	return engineError("the bus could not say whether function id %s is free: %s", functionID, scrub(err.Error()))
+}
+
+func workerNamed(name string) string {
+	if name == "" {
+		return "another worker"
+	}
+	return fmt.Sprintf("the worker %q", scrub(name))
 }

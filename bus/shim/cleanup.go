@@ -20,15 +20,18 @@ var (
 // deleteLater deletes an object although nobody waits for it any more. If it
 // gives up, the run's ttl or the runtime's idle time is the net.
 func (s *Shim) deleteLater(obj client.Object) {
-	s.background.Go(func() {
-		ctx := context.Background()
-		err := wait.ExponentialBackoff(s.deleteAttempts, func() (bool, error) {
-			return s.deleteNow(ctx, obj) == nil, nil
-		})
-		if err != nil {
-			s.Logger.Warn("Deleting an object failed, leaving it to its time to live", "object", klog.KObj(obj))
-		}
+	s.background.Go(func() { s.deleteSurely(obj) })
+}
+
+// deleteSurely goes on after errors, and after its caller has left.
+func (s *Shim) deleteSurely(obj client.Object) {
+	ctx := context.Background()
+	err := wait.ExponentialBackoff(s.deleteAttempts, func() (bool, error) {
+		return s.deleteNow(ctx, obj) == nil, nil
 	})
+	if err != nil {
+		s.Logger.Warn("Deleting an object failed, leaving it to its time to live", "object", klog.KObj(obj))
+	}
 }
 
 // deleteNow makes one attempt; an object that is gone already is a success, and

@@ -3,11 +3,10 @@
 // the controllers (contracts/code-runner.md §§2-6).
 //
 // Bearer secrets of callers (runtime ids) stay in memory; objects are found by
-// their digest.
+// their digest. What lists and events show of a runtime is a reference, which
+// opens nothing.
 package shim
 
-// +kubebuilder:rbac:groups=sandbox.iii.dev,resources=sandboxfunctions,verbs=get;list;watch;create;delete
-// +kubebuilder:rbac:groups=sandbox.iii.dev,resources=sandboxruntimes,verbs=get;create;delete
-// +kubebuilder:rbac:groups=sandbox.iii.dev,resources=sandboxruns,verbs=create;delete
-// ConfigMaps of sources are written in the runs namespace only:
-// config/default/runs_role.yaml.
+// What the shim makes and deletes, it does in the runs namespace only:
+// config/default/runs_role.yaml. Reading, and what reconcilers write too, is in the
+// role that is generated from their markers.

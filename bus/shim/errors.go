@@ -12,13 +12,15 @@ import (
 )
 
 // Codes of contracts/code-runner.md §5.1 that this package gives, without the
-// worker's prefix. The seventh, handler_error, belongs to published functions.
+// worker's prefix, and resource_exhausted of its §20. Another, handler_error,
+// belongs to published functions.
 const (
 	codeInvalidRequest  = "invalid_request"
 	codeRuntimeNotFound = "runtime_not_found"
 	codeExpired         = "expired"
 	codeCapacity        = "capacity"
 	codeTimeout         = "timeout"
+	codeExhausted       = "resource_exhausted"
 	codeEngine          = "engine"
 )
 
@@ -96,4 +98,13 @@ func causesOf(err error) string {
 		return err.Error()
 	}
 	return text
+}
+
+// messageOf is the text of an error of this package without its code.
+func messageOf(err error) string {
+	var call *callError
+	if errors.As(err, &call) {
+		return call.message
+	}
+	return err.Error()
 }

@@ -34,8 +34,10 @@ func (s *Shim) execute(ctx context.Context, spec v1alpha1.SandboxRunSpec, code s
 	spec.TimeoutMilliseconds = ptr.To(int32(timeout.Milliseconds()))
 	spec.TTLSecondsAfterFinished = ptr.To[int32](runTTLSeconds)
 	run := &v1alpha1.SandboxRun{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "run-" + uuid.NewString(), Labels: busLabels()},
-		Spec:       spec,
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: s.Namespace, Name: "run-" + uuid.NewString(), Labels: busLabels(), Annotations: ownedBy(ctx),
+		},
+		Spec: spec,
 	}
 	// Deleting ends a run that is still under way, so it serves a caller who went
 	// away too; and a creation whose answer was lost may have happened.

@@ -2,8 +2,10 @@ package shim
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"reflect"
 	"sync"
 	"testing"
@@ -18,6 +20,7 @@ import (
 	"github.com/sandbox-operator/sandbox-operator/api/v1alpha1"
 	"github.com/sandbox-operator/sandbox-operator/bus"
 	"github.com/sandbox-operator/sandbox-operator/bus/protocol"
+	"github.com/sandbox-operator/sandbox-operator/sandbox/fleet"
 )
 
 // recordedBus keeps what is registered and answers the catalog.
@@ -27,6 +30,76 @@ type recordedBus struct {
 	order     []string
 	probes    []string
 	info      func(id string) error
+	triggers  []bus.Trigger
+	types     []bus.TriggerType
+	// workers are the ids that the engine lists.
+	workers []string
+	sent    []bus.Call
+}
+
+func (b *recordedBus) RegisterTrigger(t bus.Trigger) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.triggers = append(b.triggers, t)
+	return nil
+}
+
+func (b *recordedBus) RegisterTriggerType(t bus.TriggerType) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.types = append(b.types, t)
+	return nil
+}
+
+// Call answers engine::workers::list.
+func (b *recordedBus) Call(_ context.Context, call bus.Call) (json.RawMessage, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if call.FunctionID != protocol.FunctionWorkersList {
+		return nil, errors.New("unexpected call of " + call.FunctionID)
+	}
+	rows := []map[string]string{}
+	for _, id := range b.workers {
+		rows = append(rows, map[string]string{"id": id})
+	}
+	return json.Marshal(map[string]any{"workers": rows})
+}
+
+func (b *recordedBus) Void(_ context.Context, call bus.Call) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.sent = append(b.sent, call)
+	return nil
+}
+
+// listedFleet is a daemon's list as the test says.
+type listedFleet struct {
+	mu         sync.Mutex
+	snapshot   fleet.Snapshot
+	interested int
+}
+
+func (f *listedFleet) Snapshot() fleet.Snapshot {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.snapshot
+}
+
+func (f *listedFleet) set(s fleet.Snapshot) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.snapshot = s
+}
+
+func (f *listedFleet) Interest() func() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.interested++
+	return func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.interested--
+	}
 }
 
 // notOnBus is the engine's answer for an id that nobody has.
@@ -49,7 +122,7 @@ func (b *recordedBus) FunctionInfo(_ context.Context, id, namespace string) (bus
 		return bus.FunctionInfo{}, errors.New("asked another namespace than the functions land in")
 	}
 	b.probes = append(b.probes, id)
-	return bus.FunctionInfo{FunctionID: id}, b.info(id)
+	return bus.FunctionInfo{FunctionID: id, WorkerName: "stranger"}, b.info(id)
 }
 
 func (b *recordedBus) handler(id string) bus.Handler {
@@ -78,6 +151,7 @@ type seenRun struct {
 	spec    v1alpha1.SandboxRunSpec
 	name    string
 	labels  map[string]string
+	owner   string
 	offered bool
 }
 
@@ -117,7 +191,7 @@ func (r *scriptedResults) find(uid types.UID) (*v1alpha1.SandboxRun, error) {
 func (r *scriptedResults) record(run *v1alpha1.SandboxRun) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	seen := seenRun{spec: run.Spec, name: run.Name, labels: run.Labels}
+	seen := seenRun{spec: run.Spec, name: run.Name, labels: run.Labels, owner: run.Annotations[ownerAnnotation]}
 	if t := run.Spec.Source.Transient; t != nil {
 		seen.offered = r.offers[t.SHA256] > 0
 	}
@@ -225,3 +299,5 @@ func (c staleClient) Get(_ context.Context, key client.ObjectKey, _ client.Objec
 }
 
 func (c staleClient) List(context.Context, client.ObjectList, ...client.ListOption) error { return nil }
+
+var discard = slog.New(slog.DiscardHandler)

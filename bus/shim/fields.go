@@ -126,3 +126,79 @@ var languageWords = map[v1alpha1.Language]string{
 	v1alpha1.LanguageNode:   "node",
 	v1alpha1.LanguagePython: "python",
 }
+
+// texts takes a list of strings; nil when absent.
+func (f *fields) texts(name string) []string {
+	value := f.nullable(name)
+	if value == nil {
+		return nil
+	}
+	var raw []json.RawMessage
+	if json.Unmarshal(value, &raw) != nil {
+		f.fail("%s must be a list of strings", name)
+		return nil
+	}
+	list := make([]string, 0, len(raw))
+	for i, item := range raw {
+		list = append(list, f.asText(name+"["+strconv.Itoa(i)+"]", item))
+	}
+	return list
+}
+
+// textMap takes an object of strings; nil when absent.
+func (f *fields) textMap(name string) map[string]string {
+	value := f.nullable(name)
+	if value == nil {
+		return nil
+	}
+	var raw map[string]json.RawMessage
+	if value[0] != '{' || json.Unmarshal(value, &raw) != nil {
+		f.fail("%s must be an object of strings", name)
+		return nil
+	}
+	found := make(map[string]string, len(raw))
+	for key, item := range raw {
+		found[key] = f.asText(name+"."+cut(key, maxEnvNameBytes), item)
+	}
+	return found
+}
+
+// files takes a list of objects with path, content and, optionally, mode.
+func (f *fields) files(name string) []v1alpha1.File {
+	value := f.nullable(name)
+	if value == nil {
+		return nil
+	}
+	var raw []json.RawMessage
+	if json.Unmarshal(value, &raw) != nil {
+		f.fail(`%s must be a list of objects such as {"path": "data.csv", "content": "1,2"}`, name)
+		return nil
+	}
+	var list []v1alpha1.File
+	for i, item := range raw {
+		list = append(list, f.file(name+"["+strconv.Itoa(i)+"]", item))
+	}
+	return list
+}
+
+func (f *fields) file(name string, value json.RawMessage) v1alpha1.File {
+	inner := decodeFields(value)
+	content := inner.text("content")
+	file := v1alpha1.File{Path: inner.text("path"), Content: &content}
+	if mode := inner.optionalText("mode"); mode != nil {
+		file.Mode = *mode
+	}
+	if inner.err != nil {
+		f.fail("%s: %s", name, messageOf(inner.err))
+	}
+	return file
+}
+
+// object takes a JSON object as it is; nil when absent.
+func (f *fields) object(name string) json.RawMessage {
+	value := f.nullable(name)
+	if value != nil && value[0] != '{' {
+		f.fail("%s must be a JSON object", name)
+	}
+	return value
+}

@@ -21,16 +21,22 @@ const minIdleTimeout = 30 * time.Second
 // id, so nobody could reach it (contracts/code-runner.md §4.1).
 func (s *Shim) runAndKeep(ctx context.Context, r runRequest, timeout time.Duration) (runResponse, error) {
 	id := mintRuntimeID()
-	runtime := s.newKept(id, r.language)
+	runtime := s.newKept(ctx, id, r)
 	if err := s.Client.Create(ctx, runtime); err != nil {
 		s.deleteLater(runtime)
 		return runResponse{}, apiError("keeping a runtime", err)
 	}
-	outcome, err := s.execute(ctx, specInKept(runtime), r.code, timeout)
+	s.lifetimes.expect(runtime.UID)
+	outcome, err := s.execute(ctx, r.into(specInKept(runtime)), r.code, timeout)
 	if err != nil {
+		s.lifetimes.forget(runtime.UID)
 		s.deleteLater(runtime)
-		return runResponse{}, failed(err, nil)
+		err = failed(err, nil)
+		s.tellFailed(r.language, nil, err)
+		return runResponse{}, err
 	}
+	s.ids.put(runtime.Name, heldID{id: id, maker: callerOf(ctx)})
+	s.tellKept(runtime, outcome)
 	return respond(outcome, &id), nil
 }
 
@@ -46,14 +52,22 @@ func (s *Shim) runInKept(ctx context.Context, r runRequest, timeout time.Duratio
 		return runResponse{}, invalid("lang is %q but this runtime is %q; languages cannot be mixed in a runtime, leave lang out",
 			languageWords[r.language], languageWords[runtime.Spec.Language])
 	}
-	outcome, err := s.execute(ctx, specInKept(runtime), r.code, timeout)
+	s.ids.put(runtime.Name, heldID{id: *r.runtimeID})
+	if s.calledFromInside(ctx, runtime) {
+		return runResponse{}, errOwnTurn
+	}
+	outcome, err := s.execute(ctx, r.into(specInKept(runtime)), r.code, timeout)
 	if err == nil {
+		s.tellSettled(runtime.Spec.Language, runtime, outcome)
 		return respond(outcome, r.runtimeID), nil
 	}
 	if isGone(err) {
-		s.deleteLater(runtime)
+		// The caller who is told so must not find the runtime again (§7.3).
+		s.deleteSurely(runtime)
 	}
-	return runResponse{}, failed(err, r.runtimeID)
+	err = failed(err, r.runtimeID)
+	s.tellFailed(runtime.Spec.Language, runtime, err)
+	return runResponse{}, err
 }
 
 func specInKept(runtime *v1alpha1.SandboxRuntime) v1alpha1.SandboxRunSpec {
@@ -65,17 +79,24 @@ func specInKept(runtime *v1alpha1.SandboxRuntime) v1alpha1.SandboxRunSpec {
 
 // newKept runs one program at a time, as callers of the original expect
 // (contracts/code-runner.md §7.2).
-func (s *Shim) newKept(id string, language v1alpha1.Language) *v1alpha1.SandboxRuntime {
+func (s *Shim) newKept(ctx context.Context, id string, r runRequest) *v1alpha1.SandboxRuntime {
 	idle := max(s.IdleTimeout, minIdleTimeout)
+	guest := guestOfBus()
+	guest.Packages = r.packages
 	return &v1alpha1.SandboxRuntime{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: keptName(id), Labels: busLabels()},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: s.Namespace, Name: keptName(id), Labels: busLabels(),
+			Annotations: ownedBy(ctx, registeredAtAnnotation, s.now().Format(registeredAtLayout)),
+		},
 		Spec: v1alpha1.SandboxRuntimeSpec{
-			Language:    language,
-			GuestSpec:   *guestOfBus(),
-			Concurrency: ptr.To[int32](1),
-			Idle: &v1alpha1.IdlePolicy{
-				TimeoutSeconds: ptr.To(int32(idle.Round(time.Second) / time.Second)),
-				Action:         v1alpha1.IdleDelete,
+			Language:  r.language,
+			GuestSpec: *guest,
+			RuntimeScale: v1alpha1.RuntimeScale{
+				Concurrency: ptr.To[int32](1),
+				Idle: &v1alpha1.IdlePolicy{
+					TimeoutSeconds: ptr.To(int32(idle.Round(time.Second) / time.Second)),
+					Action:         v1alpha1.IdleDelete,
+				},
 			},
 		},
 	}
@@ -89,6 +110,7 @@ func (s *Shim) findKept(ctx context.Context, id string) (*v1alpha1.SandboxRuntim
 	err := s.Reader.Get(ctx, key, runtime)
 	switch {
 	case apierrors.IsNotFound(err):
+		s.ids.drop(key.Name)
 		return nil, unknownRuntime(id)
 	case err != nil:
 		return nil, apiError("looking the runtime up", err)

@@ -1,6 +1,7 @@
 package shim
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,8 +9,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/sandbox-operator/sandbox-operator/api/v1alpha1"
 )
@@ -33,10 +36,12 @@ func TestKeep(t *testing.T) {
 	}
 	got := runtimes[0]
 	want := v1alpha1.SandboxRuntimeSpec{
-		Language:    v1alpha1.LanguagePython,
-		GuestSpec:   v1alpha1.GuestSpec{Network: v1alpha1.AccessEnabled, BusAccess: v1alpha1.AccessEnabled},
-		Concurrency: ptr.To[int32](1),
-		Idle:        &v1alpha1.IdlePolicy{TimeoutSeconds: ptr.To[int32](30), Action: v1alpha1.IdleDelete},
+		Language:  v1alpha1.LanguagePython,
+		GuestSpec: v1alpha1.GuestSpec{Network: v1alpha1.AccessEnabled, BusAccess: v1alpha1.AccessEnabled},
+		RuntimeScale: v1alpha1.RuntimeScale{
+			Concurrency: ptr.To[int32](1),
+			Idle:        &v1alpha1.IdlePolicy{TimeoutSeconds: ptr.To[int32](30), Action: v1alpha1.IdleDelete},
+		},
 	}
 	if diff := cmp.Diff(want, got.Spec); diff != "" {
 		t.Errorf("runtime (-want +got):\n%s", diff)
@@ -115,12 +120,12 @@ func TestReuse_failure(t *testing.T) {
 func TestReuse_onlyObjectsOfTheBus(t *testing.T) {
 	w := newWorld(t)
 	const id = "rt-guessed"
-	foreign := w.shim.newKept(id, v1alpha1.LanguageNode)
+	foreign := w.shim.newKept(t.Context(), id, runRequest{language: v1alpha1.LanguageNode})
 	foreign.Labels = nil
 	if err := w.api.Create(t.Context(), foreign); err != nil {
 		t.Fatal(err)
 	}
-	leaving := w.shim.newKept("rt-leaving", v1alpha1.LanguageNode)
+	leaving := w.shim.newKept(t.Context(), "rt-leaving", runRequest{language: v1alpha1.LanguageNode})
 	leaving.Finalizers = []string{v1alpha1.RuntimeFinalizer}
 	if err := w.api.Create(t.Context(), leaving); err != nil {
 		t.Fatal(err)
@@ -159,4 +164,26 @@ func namesOf(runtimes []v1alpha1.SandboxRuntime) (names []string) {
 		names = append(names, metav1.Object(&runtimes[i]).GetName())
 	}
 	return names
+}
+
+// B14: the caller who was told that the VM is gone never finds it again, however
+// slow the deletion.
+func TestReuse_lossIsToldAfterTheDeletion(t *testing.T) {
+	w := newWorld(t)
+	id := w.keep(`{"code":"1","lang":"node","keep":true}`)
+	again := `{"code":"2","runtime_id":"` + id + `"}`
+	refusals := 2
+	w.setFault(func(verb string, obj client.Object) error {
+		if _, ok := obj.(*v1alpha1.SandboxRuntime); ok && verb == "delete" && refusals > 0 {
+			refusals--
+			return apierrors.NewInternalError(errors.New("etcd"))
+		}
+		return nil
+	})
+	w.results.set(fail(Failure{Code: FailureGone}))
+	wantText(t, w.callError("run", again), "expired: ", id)
+	wantText(t, w.callError("run", again), "runtime_not_found: unknown runtime_id "+id)
+	if refusals != 0 {
+		t.Error("the deletion was not repeated")
+	}
 }

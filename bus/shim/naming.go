@@ -2,7 +2,6 @@ package shim
 
 import (
 	"crypto/sha256"
-	"encoding/base32"
 	"encoding/hex"
 	"regexp"
 	"slices"
@@ -21,6 +20,9 @@ const (
 	shortHashDigits = 10
 	maxSlugBytes    = 40
 	keptHashDigits  = 32
+	keptPrefix      = "kept-"
+	// referenceDigits make the reference of a runtime unique.
+	referenceDigits = 16
 )
 
 // reservedPrefixes belong to the engine and the sandbox; the API server refuses
@@ -30,7 +32,6 @@ var reservedPrefixes = []string{"engine", "sandbox", DefaultWorkerName, "state",
 var (
 	prefixCharacters = regexp.MustCompile(`^[a-z0-9._-]+$`)
 	notInNames       = regexp.MustCompile(`[^a-z0-9]+`)
-	lowerBase32      = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 )
 
 // checkPrefix holds an id prefix, without its colons, to
@@ -59,12 +60,18 @@ func (s *Shim) splitFunctionID(id string) (prefix string, err error) {
 		return "", err
 	}
 	if s.isOwnID(id) {
-		return "", alreadyRegistered(id)
+		return "", alreadyRegistered(id, "this worker")
 	}
 	if prefix == s.WorkerName || slices.Contains(reservedPrefixes, prefix) {
 		return "", invalid("namespace %q of function_id belongs to the engine or the sandbox; use another one", prefix)
 	}
 	return prefix, nil
+}
+
+// prefixOf is for ids that keep the rules.
+func prefixOf(functionID string) string {
+	prefix, _, _ := strings.Cut(functionID, separator)
+	return prefix
 }
 
 func (s *Shim) isOwnID(id string) bool {
@@ -96,18 +103,41 @@ func mintRuntimeID() string { return "rt-" + uuid.NewString() }
 // keptName is the object of a kept runtime. It tells nothing about the id, but
 // the id finds it with one Get (design rule 2).
 func keptName(runtimeID string) string {
-	sum := sha256.Sum256([]byte(runtimeID))
-	return "kept-" + lowerBase32.EncodeToString(sum[:])[:keptHashDigits]
+	return keptPrefix + digestOf(runtimeID)
+}
+
+// referenceOf names a runtime to callers: the same as long as the object has its
+// name, and of no use for anything but comparing.
+func referenceOf(runtime *v1alpha1.SandboxRuntime) string {
+	return "ref-" + digestOf(runtime.Namespace + "/" + runtime.Name)[:referenceDigits]
+}
+
+// languageOf is the language of a function, of a runtime of its own or not.
+func languageOf(f *v1alpha1.SandboxFunction) v1alpha1.Language {
+	if f.Spec.Runtime != nil {
+		return f.Spec.Runtime.Language
+	}
+	return f.Spec.Language
+}
+
+func isKept(runtime *v1alpha1.SandboxRuntime) bool {
+	return isFromBus(runtime.Labels) && strings.HasPrefix(runtime.Name, keptPrefix)
 }
 
 // busLabels mark an object as made for a bus caller; further labels follow in
 // pairs.
 func busLabels(more ...string) map[string]string {
-	labels := map[string]string{v1alpha1.OriginLabel: v1alpha1.OriginBus}
-	for i := 0; i+1 < len(more); i += 2 {
-		labels[more[i]] = more[i+1]
-	}
+	labels := pairs(more)
+	labels[v1alpha1.OriginLabel] = v1alpha1.OriginBus
 	return labels
+}
+
+func pairs(list []string) map[string]string {
+	found := map[string]string{}
+	for i := 0; i+1 < len(list); i += 2 {
+		found[list[i]] = list[i+1]
+	}
+	return found
 }
 
 func isFromBus(labels map[string]string) bool {

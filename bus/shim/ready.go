@@ -2,6 +2,7 @@ package shim
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -30,25 +31,26 @@ var errVanished = &callError{code: codeEngine, message: "the function was torn d
 
 var errNotReady = &callError{code: codeTimeout, message: "the function did not become ready in time; register again"}
 
-// awaitReady waits until the function is published, or cannot be.
-func (s *Shim) awaitReady(ctx context.Context, created *v1alpha1.SandboxFunction) error {
+// awaitReady waits until the function is published as it was written, or cannot
+// be. It returns the function as it then is.
+func (s *Shim) awaitReady(ctx context.Context, written *v1alpha1.SandboxFunction) (ready *v1alpha1.SandboxFunction, err error) {
 	bounded, cancel := withTimeout(ctx, s.Clock, readyTimeout)
 	defer cancel()
 	w := readyWait{now: s.Clock.Now}
-	err := wait.PollUntilContextCancel(bounded, pollInterval, true, func(ctx context.Context) (bool, error) {
-		current, err := s.current(ctx, created)
-		if err != nil {
+	err = wait.PollUntilContextCancel(bounded, pollInterval, true, func(ctx context.Context) (done bool, err error) {
+		if ready, err = s.current(ctx, written); err != nil || ready.Generation < written.Generation {
+			// The cache has not seen the change yet.
 			return false, err
 		}
-		return w.observe(current)
+		return w.observe(ready)
 	})
 	switch {
 	case err == nil || ctx.Err() == nil && bounded.Err() == nil:
-		return err
+		return ready, err
 	case ctx.Err() != nil:
-		return context.Cause(ctx)
+		return nil, context.Cause(ctx)
 	}
-	return errNotReady
+	return nil, errNotReady
 }
 
 // current reads the cache, and asks the API server itself only while the cache
@@ -65,6 +67,13 @@ func (s *Shim) current(ctx context.Context, created *v1alpha1.SandboxFunction) (
 		}
 	}
 	return nil, errVanished
+}
+
+// unfit are reasons that are tried again, but more slowly than a caller waits.
+var unfit = []string{
+	v1alpha1.SandboxRuntimeImageRejectedReason, v1alpha1.SandboxRuntimeFilesFailedReason,
+	v1alpha1.SandboxRuntimePackagesFailedReason, v1alpha1.SandboxRuntimeSetupFailedReason,
+	v1alpha1.SandboxRuntimeCrashLoopReason, v1alpha1.BusNotIsolatedReason,
 }
 
 // readyWait judges one observation after another.
@@ -105,6 +114,12 @@ func (w *readyWait) judge(ready *metav1.Condition) (done bool, err error) {
 		if w.now().Sub(w.daemonAbsentSince) >= daemonGrace {
 			return false, engineError("the sandbox daemon is not there: %s", scrub(ready.Message))
 		}
+	case v1alpha1.SandboxFunctionPrefixTakenReason:
+		return false, invalid("%s", inCallersWords(ready.Message))
+	default:
+		if slices.Contains(unfit, ready.Reason) {
+			return false, engineError("the function's microVM cannot be made: %s", scrub(ready.Message))
+		}
 	}
 	return false, nil
 }
@@ -122,9 +137,12 @@ func conditionOf(f *v1alpha1.SandboxFunction, kind string) *metav1.Condition {
 func stalledError(functionID string, stalled *metav1.Condition) error {
 	switch stalled.Reason {
 	case v1alpha1.SandboxFunctionConflictReason:
-		return alreadyRegistered(functionID)
+		// The message names the holder.
+		return invalid("function id %s is already registered on this bus: %s", functionID, scrub(stalled.Message))
 	case v1alpha1.SandboxFunctionSourceInvalidReason:
 		return invalid("source of %s is refused: %s", functionID, scrub(stalled.Message))
+	case v1alpha1.SandboxFunctionPrefixTakenReason:
+		return invalid("%s", inCallersWords(stalled.Message))
 	case v1alpha1.SandboxFunctionReservedReason, v1alpha1.SandboxFunctionSourceTooLargeReason, v1alpha1.InvalidSpecReason:
 		return invalid("%s", scrub(stalled.Message))
 	}

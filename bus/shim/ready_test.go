@@ -36,6 +36,12 @@ func TestRegister_outcomes(t *testing.T) {
 		"no sandbox to be had": {func(w *world, f *v1alpha1.SandboxFunction) {
 			w.setCondition(f, "NotReady", v1alpha1.CapacityReason, "cap of 4")
 		}, []string{"capacity: cap of 4"}},
+		"packages cannot be installed": {func(w *world, f *v1alpha1.SandboxFunction) {
+			w.setCondition(f, "NotReady", v1alpha1.SandboxRuntimePackagesFailedReason, "npm: no such package")
+		}, []string{"engine: ", "microVM cannot be made", "npm: no such package"}},
+		"another team has the namespace": {func(w *world, f *v1alpha1.SandboxFunction) {
+			w.setCondition(f, "NotReady", v1alpha1.SandboxFunctionPrefixTakenReason, "spec.functionID: shop:: belongs to namespace team")
+		}, []string{"invalid_request: functionID: shop:: belongs to namespace team"}},
 		"torn down meanwhile": {func(w *world, f *v1alpha1.SandboxFunction) {
 			if err := w.api.Delete(context.Background(), f); err != nil {
 				w.t.Error(err)
@@ -143,7 +149,7 @@ func TestRegister_invalidForTheAPIServer(t *testing.T) {
 
 func TestRegister_waitsForTheLeavingOne(t *testing.T) {
 	w := newWorld(t)
-	leaving := w.shim.newFunction(registerRequest{functionID: "shop::price", language: v1alpha1.LanguageNode}, "shop")
+	leaving := w.shim.newFunction(t.Context(), registerRequest{functionID: "shop::price", language: v1alpha1.LanguageNode}, "shop")
 	leaving.Finalizers = []string{v1alpha1.FunctionFinalizer}
 	if err := w.api.Create(t.Context(), leaving); err != nil {
 		t.Fatal(err)

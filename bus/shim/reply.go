@@ -116,6 +116,10 @@ func failed(err error, runtimeID *string) error {
 		return &callError{code: codeTimeout, message: timeoutMessage, detail: partialOutput(failure)}
 	case FailureCapacity:
 		return &callError{code: codeCapacity, message: orElse(failure.Message, "no further sandbox can be made now; try again later")}
+	case FailureExhausted:
+		return &callError{code: codeExhausted, message: orElse(failure.Message, exhaustedMessage), detail: partialOutput(failure)}
+	case FailureInvalid:
+		return invalid("%s", orElse(failure.Message, "the run cannot be as it was asked for"))
 	case FailureGone:
 		return lost(runtimeID)
 	case FailureCancelled:
@@ -127,6 +131,10 @@ func failed(err error, runtimeID *string) error {
 
 // timeoutMessage is one fixed sentence (§5.1).
 const timeoutMessage = "the program passed its deadline and was stopped"
+
+// exhaustedMessage is for a limit that the same program would hit again
+// (contracts/code-runner.md §20).
+const exhaustedMessage = "the sandbox ran out of memory or disk; use less of it"
 
 // lost keeps an id that the caller does not know out of the text (§5.3).
 func lost(runtimeID *string) error {
@@ -152,5 +160,12 @@ func orElse(remote, fallback string) string {
 	if remote == "" {
 		return fallback
 	}
-	return scrub(remote)
+	return inCallersWords(remote)
+}
+
+// inCallersWords leaves out where the object has what the caller calls by the
+// field alone.
+func inCallersWords(text string) string {
+	text = strings.TrimPrefix(scrub(text), "spec: ")
+	return strings.TrimPrefix(strings.TrimPrefix(text, "spec."), "runtime.")
 }

@@ -51,6 +51,10 @@ const (
 	FailureCapacity FailureCode = "Capacity"
 	// FailureGone: the sandbox was lost under the program.
 	FailureGone FailureCode = "Gone"
+	// FailureExhausted: the sandbox ran out of memory or disk under the program.
+	FailureExhausted FailureCode = "Exhausted"
+	// FailureInvalid: what the caller asked for cannot be.
+	FailureInvalid FailureCode = "Invalid"
 	// FailureEngine: anything else that is not the program's fault.
 	FailureEngine FailureCode = "Engine"
 	// FailureCancelled: the run was cancelled or deleted.

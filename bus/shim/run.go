@@ -16,6 +16,11 @@ func (s *Shim) run(ctx context.Context, r runRequest) (runResponse, error) {
 		return runResponse{}, err
 	}
 	timeout := s.programTimeout(r.timeoutMilliseconds)
+	if err := r.checkInput(); err != nil {
+		return runResponse{}, err
+	}
+	ctx, leave := s.callers.enter(ctx)
+	defer leave()
 	switch {
 	case r.runtimeID != nil:
 		return s.runInKept(ctx, r, timeout)
@@ -55,12 +60,48 @@ func (s *Shim) programTimeout(requested uint64) time.Duration {
 // runOnce leaves nothing behind: the run's controller destroys the sandbox
 // before it hands out the result.
 func (s *Shim) runOnce(ctx context.Context, r runRequest, timeout time.Duration) (runResponse, error) {
-	spec := v1alpha1.SandboxRunSpec{Language: r.language, Runtime: guestOfBus()}
-	outcome, err := s.execute(ctx, spec, r.code, timeout)
+	guest := guestOfBus()
+	guest.Packages = r.packages
+	spec := v1alpha1.SandboxRunSpec{Language: r.language, Runtime: guest}
+	outcome, err := s.execute(ctx, r.into(spec), r.code, timeout)
 	if err != nil {
-		return runResponse{}, failed(err, nil)
+		err = failed(err, nil)
+		s.tellFailed(r.language, nil, err)
+		return runResponse{}, err
 	}
+	s.tellSettled(r.language, nil, outcome)
 	return respond(outcome, nil), nil
+}
+
+// checkInput bounds what a program gets beside its code.
+func (r runRequest) checkInput() error {
+	if r.stdin != nil && len(*r.stdin) > maxStdinBytes {
+		return invalid("stdin has %d bytes; the limit is %d", len(*r.stdin), maxStdinBytes)
+	}
+	if len(r.args) > maxListed {
+		return invalid("args has %d entries; the limit is %d", len(r.args), maxListed)
+	}
+	for i, arg := range r.args {
+		if len(arg) > maxArgBytes {
+			return invalid("args[%d] has %d bytes; the limit is %d", i, len(arg), maxArgBytes)
+		}
+	}
+	if r.runtimeID != nil && len(r.packages) > 0 {
+		return invalid("packages are installed when a runtime is made; leave them out with runtime_id, or install them in code")
+	}
+	if err := r.check(true); err != nil {
+		return err
+	}
+	return checkSize([]any{r.stdin, r.args, r.env, r.files}, "stdin, args, env and files")
+}
+
+// into adds a program's input to its run.
+func (r runRequest) into(spec v1alpha1.SandboxRunSpec) v1alpha1.SandboxRunSpec {
+	if r.stdin != nil {
+		spec.Stdin = *r.stdin
+	}
+	spec.Args, spec.Env, spec.Files = r.args, r.variables(), r.files
+	return spec
 }
 
 // guestOfBus is what every guest of a bus caller gets, as the original gives it

@@ -198,11 +198,14 @@ func TestRun_failures(t *testing.T) {
 		await func(context.Context, *v1alpha1.SandboxRun) (Outcome, error)
 		want  string
 	}{
-		"deadline": {fail(Failure{Code: FailureTimeout, Message: id}), "timeout: " + timeoutMessage},
-		"capacity": {fail(Failure{Code: FailureCapacity, Message: "cap of 4 reached by " + id}), "capacity: cap of 4 reached by (id)"},
-		"lost VM":  {fail(Failure{Code: FailureGone, Message: id}), "engine: the VM went away during the run; try again"},
-		"engine":   {fail(Failure{Code: FailureEngine, Message: "S300: boot failed for " + id[3:]}), "engine: S300: boot failed for (id)"},
-		"cancel":   {fail(Failure{Code: FailureCancelled}), "engine: the run was cancelled"},
+		"deadline":               {fail(Failure{Code: FailureTimeout, Message: id}), "timeout: " + timeoutMessage},
+		"capacity":               {fail(Failure{Code: FailureCapacity, Message: "cap of 4 reached by " + id}), "capacity: cap of 4 reached by (id)"},
+		"a spec that cannot be":  {fail(Failure{Code: FailureInvalid, Message: "spec.runtime.packages: too many"}), "invalid_request: packages: too many"},
+		"a file of the run":      {fail(Failure{Code: FailureInvalid, Message: "spec: files: x"}), "invalid_request: files: x"},
+		"a limit of the sandbox": {fail(Failure{Code: FailureExhausted}), "resource_exhausted: " + exhaustedMessage},
+		"lost VM":                {fail(Failure{Code: FailureGone, Message: id}), "engine: the VM went away during the run; try again"},
+		"engine":                 {fail(Failure{Code: FailureEngine, Message: "S300: boot failed for " + id[3:]}), "engine: S300: boot failed for (id)"},
+		"cancel":                 {fail(Failure{Code: FailureCancelled}), "engine: the run was cancelled"},
 		"a failure as error": {func(context.Context, *v1alpha1.SandboxRun) (Outcome, error) {
 			return Outcome{}, &Failure{Code: FailureCapacity}
 		}, "capacity: no further sandbox can be made now; try again later"},

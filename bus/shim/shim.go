@@ -2,9 +2,13 @@ package shim
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/sandbox-operator/sandbox-operator/bus"
+	"github.com/sandbox-operator/sandbox-operator/sandbox/fleet"
 )
 
 // DefaultWorkerName is the name of the original worker, and with it the prefix
@@ -26,11 +31,23 @@ const maxProgramTimeout = 290 * time.Second
 // Bus is what the shim needs of a bus client.
 type Bus interface {
 	RegisterFunction(bus.Function) error
+	RegisterTrigger(bus.Trigger) error
+	RegisterTriggerType(bus.TriggerType) error
 	FunctionInfo(ctx context.Context, id, namespace string) (bus.FunctionInfo, error)
+	Call(ctx context.Context, call bus.Call) (json.RawMessage, error)
+	Void(ctx context.Context, call bus.Call) error
 }
 
-// Options configures a Shim. Bus, Client, Reader, Namespace and Results are
-// required.
+// Fleet is the reader of the daemon's list of sandboxes.
+type Fleet interface {
+	// Snapshot is the last reading.
+	Snapshot() fleet.Snapshot
+	// Interest asks for readings at the full rate until done is called.
+	Interest() (done func())
+}
+
+// Options configures a Shim. Bus, Client, Reader, Fleet, Namespace, Results and
+// FunctionIDIndex are required.
 type Options struct {
 	Bus Bus
 	// Client reads from the manager's cache and writes.
@@ -38,6 +55,10 @@ type Options struct {
 	// Reader reads from the API server itself, so that a decision holds right
 	// after a write or a restart.
 	Reader client.Reader
+	// FunctionIDIndex is the field under which Client finds SandboxFunctions by
+	// their function id.
+	FunctionIDIndex string
+	Fleet           Fleet
 	// Namespace is where the objects of bus callers live.
 	Namespace string
 	// WorkerName is the prefix of the function ids and error codes; empty means
@@ -49,6 +70,18 @@ type Options struct {
 	// IdleTimeout deletes a kept runtime that long after its last run. Zero means
 	// 900 s, less than 30 s means 30 s (§7.3).
 	IdleTimeout time.Duration
+	// InjectGuidance binds the hook that adds guidance to the prompts of agents
+	// (§4.5).
+	InjectGuidance bool
+	// OpenCapabilities shows runtime and sandbox ids in lists and events to
+	// everybody, as the original does; otherwise to nobody but the caller who made
+	// the runtime.
+	OpenCapabilities bool
+	// AllowForceTeardown lets teardown with force remove what kubectl made.
+	AllowForceTeardown bool
+	// Programs tells calls that come from inside a kept runtime; nil takes all for
+	// calls from outside.
+	Programs Programs
 	// Results hands out what runs answered.
 	Results Results
 	// Clock is for deadlines of calls; nil means real time.
@@ -57,13 +90,22 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Shim answers run, register_function and teardown. Its methods may be called
-// concurrently.
+// Shim answers the functions of a sandbox code runner and emits its events. Its
+// methods may be called concurrently.
 type Shim struct {
 	Options
+	events *hub
+	// lifetimes are the objects that subscribers were told of.
+	lifetimes lifetimes
+	// ids are the runtime ids that this process has seen.
+	ids heldIDs
+	// callers has what goes on for each worker, to end it when the worker leaves.
+	callers callers
+	// key makes digests of ids that nobody can compute from a guess.
+	key []byte
 	// registering serializes the check of a registration against the creation of
-	// its object, per id prefix and language.
-	registering keyedLocks
+	// its object, per id prefix and language; replacing the changes of one function.
+	registering, replacing keyedLocks
 	// background counts deletions that no caller waits for.
 	background sync.WaitGroup
 	// closed is true once no further call is taken.
@@ -77,15 +119,32 @@ func New(o Options) (*Shim, error) {
 	if err := o.validate(); err != nil {
 		return nil, fmt.Errorf("shim options: %w", err)
 	}
-	return &Shim{Options: o, deleteAttempts: deleteAttempts}, nil
+	s := &Shim{Options: o, deleteAttempts: deleteAttempts, key: make([]byte, sha256.Size)}
+	// Read never fails.
+	_, _ = rand.Read(s.key)
+	s.events = newHub(o.Bus, o.Clock, o.Logger)
+	return s, nil
 }
 
-// Register adds the functions to the bus client, which publishes them now and
-// on every new connection.
+// Register adds the event type, the functions and their triggers to the bus
+// client, which publishes them now and on every new connection. The ids are
+// reserved already, so none can be taken in between.
 func (s *Shim) Register() error {
-	for _, f := range s.functions() {
+	if err := s.Bus.RegisterTriggerType(s.eventType()); err != nil {
+		return err
+	}
+	for _, f := range slices.Concat(s.functions(), s.internalFunctions()) {
 		if err := s.Bus.RegisterFunction(f); err != nil {
 			return fmt.Errorf("registering %s: %w", f.ID, err)
+		}
+	}
+	triggers, err := s.triggers()
+	if err != nil {
+		return err
+	}
+	for _, t := range triggers {
+		if err := s.Bus.RegisterTrigger(t); err != nil {
+			return fmt.Errorf("binding %s: %w", t.ID, err)
 		}
 	}
 	return nil
@@ -95,13 +154,18 @@ func (s *Shim) Register() error {
 // end. Those under way go on.
 func (s *Shim) Close() { s.closed.Store(true) }
 
-// Drain waits until no deletion runs in the background any more, or ctx ends.
-// Call it once the bus client has stopped.
+// Drain ends the delivery of events and waits until no deletion runs in the
+// background any more, or ctx ends. Call it once the bus client has stopped.
 func (s *Shim) Drain(ctx context.Context) error {
+	return errors.Join(await(ctx, s.events.close), await(ctx, s.background.Wait))
+}
+
+// await gives up a wait when ctx ends.
+func await(ctx context.Context, end func()) error {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		s.background.Wait()
+		end()
 	}()
 	select {
 	case <-done:
@@ -127,8 +191,10 @@ func (o Options) withDefaults() Options {
 
 func (o Options) validate() error {
 	switch {
-	case o.Bus == nil, o.Client == nil, o.Reader == nil, o.Results == nil:
-		return errors.New("Bus, Client, Reader and Results are required")
+	case o.Bus == nil, o.Client == nil, o.Reader == nil, o.Results == nil, o.Fleet == nil:
+		return errors.New("Bus, Client, Reader, Fleet and Results are required")
+	case o.FunctionIDIndex == "":
+		return errors.New("no FunctionIDIndex")
 	case o.Namespace == "":
 		return errors.New("no Namespace")
 	case o.DefaultTimeout < time.Millisecond, o.MaxTimeout < time.Millisecond:

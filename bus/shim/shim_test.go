@@ -23,6 +23,8 @@ func TestNew_refusals(t *testing.T) {
 		"no bus":                           func(o *Options) { o.Bus = nil },
 		"no client":                        func(o *Options) { o.Client = nil },
 		"no results":                       func(o *Options) { o.Results = nil },
+		"no fleet":                         func(o *Options) { o.Fleet = nil },
+		"no index":                         func(o *Options) { o.FunctionIDIndex = "" },
 		"no namespace":                     func(o *Options) { o.Namespace = "" },
 		"timeout below 1 ms":               func(o *Options) { o.DefaultTimeout = time.Microsecond },
 		"maximum above that of the API":    func(o *Options) { o.MaxTimeout = 291 * time.Second },
@@ -44,7 +46,10 @@ func TestNew_refusals(t *testing.T) {
 
 func TestRegister_functionsOnTheBus(t *testing.T) {
 	w := newWorld(t)
-	want := []string{"sandbox-code-runner::run", "sandbox-code-runner::teardown", "sandbox-code-runner::register_function"}
+	want := []string{
+		"sandbox-code-runner::run", "sandbox-code-runner::teardown", "sandbox-code-runner::register_function",
+		"sandbox-code-runner::list_runtimes", "sandbox-code-runner::inject-guidance", "sandbox-code-runner::on-worker-change",
+	}
 	if diff := cmp.Diff(want, w.bus.order); diff != "" {
 		t.Errorf("functions (-want +got):\n%s", diff)
 	}
@@ -80,6 +85,17 @@ func TestSchemas_requests(t *testing.T) {
 		"run needs only code":               {"run", `{"code":"1","runtime_id":"rt-x"}`, true},
 		"run takes every field":             {"run", `{"code":"1","lang":"python","keep":true,"timeout_ms":5,"runtime_id":"x","other":[]}`, true},
 		"run takes null as absent":          {"run", `{"code":"1","lang":"node","timeout_ms":null,"runtime_id":null}`, true},
+		"run takes every addition":          {"run", `{"code":"1","lang":"node",` + everyInput + `,"packages":["a"]}`, true},
+		"run takes null for every addition": {"run", `{"code":"1","lang":"node","stdin":null,"args":null,"env":null,"files":null,"packages":null}`, true},
+		"run with a number in args":         {"run", `{"code":"1","lang":"node","args":[1]}`, false},
+		"run with a file without a path":    {"run", `{"code":"1","lang":"node","files":[{"content":""}]}`, false},
+		"run with a mode that is none":      {"run", `{"code":"1","lang":"node","files":[{"path":"a","content":"","mode":"7"}]}`, false},
+		"register with every addition": {"register_function", `{"function_id":"a::b","source":"1","lang":"node","replace":true,"timeout_ms":1,
+			"request_format":{"type":"object"},"response_format":null,"env":{"A":"1"},"files":[{"path":"/a","content":""}],"packages":["a"]}`, true},
+		"register with a format of a list":  {"register_function", `{"function_id":"a::b","source":"1","lang":"node","request_format":[]}`, false},
+		"register with null for replace":    {"register_function", `{"function_id":"a::b","source":"1","lang":"node","replace":null}`, false},
+		"teardown with null for force":      {"teardown", `{"namespace":"x","force":null}`, false},
+		"list takes anything":               {"list_runtimes", `{"x":1}`, true},
 		"run without code":                  {"run", `{"lang":"node"}`, false},
 		"run with another language":         {"run", `{"code":"1","lang":"ruby"}`, false},
 		"run with null for keep":            {"run", `{"code":"1","lang":"node","keep":null}`, false},
@@ -125,6 +141,8 @@ func TestSchemas_responses(t *testing.T) {
 	}{
 		{"run", kept},
 		{"run", w.mustCall("run", `{"code":"1","lang":"node"}`)},
+		{"list_runtimes", w.mustCall("list_runtimes", `{}`)},
+		{"inject-guidance", w.mustCall("inject-guidance", `{"generate":{"system_prompt":"x"}}`)},
 		{"register_function", w.mustCall("register_function", registration("shop::price"))},
 		{"teardown", w.mustCall("teardown", `{"namespace":"shop"}`)},
 		{"teardown", w.mustCall("teardown", map[string]any{"runtime_id": kept["runtime_id"]})},
@@ -163,8 +181,8 @@ func TestSchemas_areTypedDraft07(t *testing.T) {
 			if err := json.Unmarshal(data, &schema); err != nil {
 				t.Fatalf("%s: %v", f.ID, err)
 			}
-			if schema.Schema != "http://json-schema.org/draft-07/schema#" || schema.Type != "object" || len(schema.Properties) == 0 {
-				t.Errorf("%s: %s of type %s with %d properties", f.ID, schema.Schema, schema.Type, len(schema.Properties))
+			if schema.Schema != "http://json-schema.org/draft-07/schema#" || schema.Type != "object" {
+				t.Errorf("%s: %s of type %s", f.ID, schema.Schema, schema.Type)
 			}
 			for name, property := range schema.Properties {
 				if len(property.Type) == 0 {
@@ -197,8 +215,11 @@ func TestRedaction(t *testing.T) {
 		"teardown":          teardownRequest{runtimeID: &hidden},
 		"run response":      runResponse{RuntimeID: &hidden, Stdout: secret, Stderr: secret, Result: json.RawMessage(`"` + secret + `"`)},
 		"teardown response": teardownResponse{RuntimeID: &hidden},
+		"row":               runtimeRow{RuntimeID: hidden, SandboxID: hidden, Language: "node"},
+		"input": runRequest{stdin: &hidden, args: []string{secret}, surroundings: surroundings{
+			env: map[string]string{"A": secret}, files: []v1alpha1.File{{Path: secret, Content: &hidden}}, packages: []string{secret}}},
 	}
-	shown := map[string]string{"run": "lang: node", "register_function": "shop::price", "teardown": "namespace: absent", "run response": "exit_code: 0", "teardown response": "unregistered: 0"}
+	shown := map[string]string{"run": "lang: node", "register_function": "shop::price", "teardown": "namespace: absent", "run response": "exit_code: 0", "teardown response": "unregistered: 0", "row": "lang: node", "input": "files: 1"}
 	for name, value := range values {
 		t.Run(name, func(t *testing.T) {
 			var log bytes.Buffer

@@ -34,7 +34,7 @@ func (s *Shim) createFunction(ctx context.Context, f *v1alpha1.SandboxFunction, 
 	if err != nil {
 		return nil, err
 	}
-	f.Spec.Source.ConfigMapKeyRef = &v1alpha1.KeyReference{Name: stored.Name, Key: sourceKeys[f.Spec.Language]}
+	f.Spec.Source.ConfigMapKeyRef = &v1alpha1.KeyReference{Name: stored.Name, Key: sourceKeys[languageOf(f)]}
 	if err := s.create(ctx, f); err != nil {
 		s.deleteLater(stored)
 		return nil, err
@@ -52,7 +52,7 @@ func (s *Shim) create(ctx context.Context, f *v1alpha1.SandboxFunction) error {
 	case err == nil:
 		return nil
 	case apierrors.IsAlreadyExists(err):
-		return alreadyRegistered(f.Spec.FunctionID)
+		return alreadyRegistered(f.Spec.FunctionID, named(f))
 	case apierrors.ReasonForError(err) == metav1.StatusReasonUnknown:
 		s.withdrawUnknown(f)
 	}
@@ -73,7 +73,7 @@ func (s *Shim) storeSource(ctx context.Context, f *v1alpha1.SandboxFunction, sou
 			Labels:      f.Labels,
 			Annotations: map[string]string{v1alpha1.FunctionIDAnnotation: f.Spec.FunctionID},
 		},
-		Data:      map[string]string{sourceKeys[f.Spec.Language]: source},
+		Data:      map[string]string{sourceKeys[languageOf(f)]: source},
 		Immutable: ptr.To(true),
 	}
 	if err := s.Client.Create(ctx, stored); err != nil {
@@ -84,8 +84,8 @@ func (s *Shim) storeSource(ctx context.Context, f *v1alpha1.SandboxFunction, sou
 }
 
 // removeLeftovers deletes sources that interrupted registrations of the id left
-// behind. The caller holds the lock of the prefix, and no function of the id
-// exists.
+// behind, but not the one that the function has. The caller holds a lock on the
+// id.
 func (s *Shim) removeLeftovers(ctx context.Context, f *v1alpha1.SandboxFunction) error {
 	var stored metav1.PartialObjectMetadataList
 	stored.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMapList"))
@@ -94,8 +94,10 @@ func (s *Shim) removeLeftovers(ctx context.Context, f *v1alpha1.SandboxFunction)
 	}
 	var errs []error
 	for i := range stored.Items {
-		if stored.Items[i].Annotations[v1alpha1.FunctionIDAnnotation] == f.Spec.FunctionID {
-			errs = append(errs, s.deleteNow(ctx, &stored.Items[i]))
+		item := &stored.Items[i]
+		used := f.Spec.Source.ConfigMapKeyRef != nil && f.Spec.Source.ConfigMapKeyRef.Name == item.Name
+		if !used && item.Annotations[v1alpha1.FunctionIDAnnotation] == f.Spec.FunctionID {
+			errs = append(errs, s.deleteNow(ctx, item))
 		}
 	}
 	if err := errors.Join(errs...); err != nil {

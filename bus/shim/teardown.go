@@ -25,27 +25,35 @@ func (s *Shim) teardown(ctx context.Context, r teardownRequest) (teardownRespons
 	case r.runtimeID != nil && r.namespace != nil:
 		return teardownResponse{}, invalid("send runtime_id or namespace, not both: " +
 			"runtime_id addresses a kept runtime, namespace the functions registered under an id prefix")
+	case r.runtimeID != nil && r.force:
+		return teardownResponse{}, invalid("force is for a namespace; leave it out with runtime_id")
 	case r.runtimeID != nil:
 		return s.teardownKept(ctx, *r.runtimeID)
 	case r.namespace != nil:
-		return s.teardownPrefix(ctx, *r.namespace)
+		return s.teardownPrefix(ctx, *r.namespace, r.force)
 	}
 	return teardownResponse{}, invalid("send runtime_id (of a kept runtime) or namespace (of registered functions)")
 }
 
-// teardownKept does not wait for the sandbox to stop (contracts/code-runner.md
-// §4.3); from the deletion on, the id is unknown.
+// teardownKept waits for the program in the runtime to end, but not for the
+// sandbox to stop (contracts/code-runner.md §4.3); from the deletion on, the id is
+// unknown. A program that tears its own runtime down is not waited for.
 func (s *Shim) teardownKept(ctx context.Context, id string) (teardownResponse, error) {
 	runtime, err := s.findKept(ctx, id)
 	if err != nil {
 		return teardownResponse{}, err
 	}
+	fromInside := s.calledFromInside(ctx, runtime)
+	s.lifetimes.request(runtime.UID)
 	err = s.Client.Delete(ctx, runtime, client.Preconditions{UID: &runtime.UID})
 	switch {
 	case apierrors.IsNotFound(err):
 		return teardownResponse{}, unknownRuntime(id)
 	case err != nil:
 		return teardownResponse{}, apiError("tearing the runtime down", err)
+	}
+	if !fromInside {
+		s.awaitDrained(ctx, runtime)
 	}
 	return teardownResponse{RuntimeID: &id, TornDown: true, Unregistered: []string{}}, nil
 }

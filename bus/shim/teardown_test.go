@@ -35,6 +35,9 @@ func TestTeardown_refusals(t *testing.T) {
 		"two dots":          {`{"namespace":"a..b"}`, []string{"invalid_request: "}},
 		"leading dot":       {`{"namespace":".x"}`, []string{"invalid_request: "}},
 		"embedded colons":   {`{"namespace":"a::b"}`, []string{"invalid_request: "}},
+		"force by id":       {`{"runtime_id":"rt-x","force":true}`, []string{"invalid_request: force is for a namespace"}},
+		"force that is off": {`{"namespace":"shop","force":true}`, []string{"invalid_request: force", "--allow-force-teardown"}},
+		"force of a string": {`{"namespace":"shop","force":"yes"}`, []string{"invalid_request: force must be"}},
 		"a whole id":        {`{"namespace":"a::b::"}`, []string{"invalid_request: "}},
 	}
 	for name, tc := range cases {
@@ -76,7 +79,7 @@ func TestTeardownPrefix(t *testing.T) {
 			if diff := cmp.Diff([]string{"shop::kubectl", "shop2::x"}, left); diff != "" {
 				t.Errorf("functions left (-want +got):\n%s", diff)
 			}
-			wantText(t, w.callError("teardown", map[string]any{"namespace": spelling}), "runtime_not_found: ", `"shop::"`)
+			wantText(t, w.callError("teardown", map[string]any{"namespace": spelling}), "runtime_not_found: ", `"shop::"`, "kubectl")
 			w.mustCall("register_function", registration("shop::z"))
 		})
 	}
@@ -85,7 +88,7 @@ func TestTeardownPrefix(t *testing.T) {
 func TestTeardownPrefix_comparesTheIDBesideTheHash(t *testing.T) {
 	w := newWorld(t)
 	w.mustCall("register_function", registration("shop::price"))
-	collision := w.shim.newFunction(registerRequest{functionID: "other::price", language: v1alpha1.LanguageNode}, "shop")
+	collision := w.shim.newFunction(t.Context(), registerRequest{functionID: "other::price", language: v1alpha1.LanguageNode}, "shop")
 	if err := w.api.Create(t.Context(), collision); err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +165,7 @@ func TestTeardownPrefix_goesOnAfterAnError(t *testing.T) {
 		}
 		return nil
 	})
-	wantText(t, w.callError("teardown", `{"namespace":"shop"}`), "engine: ", "again")
+	wantText(t, w.callError("teardown", `{"namespace":"shop"}`), "engine: ", "again", "unregistered so far: shop::a, shop::c")
 	if left := w.functions(); len(left) != 1 || left[0].Spec.FunctionID != "shop::b" {
 		t.Errorf("%d functions left", len(left))
 	}
@@ -170,11 +173,34 @@ func TestTeardownPrefix_goesOnAfterAnError(t *testing.T) {
 	w.mustCall("teardown", `{"namespace":"shop"}`)
 }
 
+func TestTeardownPrefix_force(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.AllowForceTeardown = true })
+	w.mustCall("register_function", registration("shop::bus"))
+	w.clock.Step(time.Minute)
+	for _, id := range []string{"shop::kubectl", "shop2::kubectl"} {
+		f := &v1alpha1.SandboxFunction{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: functionName(id)},
+			Spec:       v1alpha1.SandboxFunctionSpec{FunctionID: id, Language: v1alpha1.LanguageNode},
+		}
+		if err := w.api.Create(t.Context(), f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := map[string]any{"namespace": "shop::", "torn_down": true, "unregistered": []any{"shop::bus", "shop::kubectl"}}
+	if diff := cmp.Diff(want, w.mustCall("teardown", `{"namespace":"shop","force":true}`)); diff != "" {
+		t.Errorf("response (-want +got):\n%s", diff)
+	}
+	if left := w.functions(); len(left) != 1 || left[0].Spec.FunctionID != "shop2::kubectl" {
+		t.Errorf("%d functions left", len(left))
+	}
+	wantText(t, w.callError("teardown", `{"namespace":"shop","force":true}`), "runtime_not_found: ")
+}
+
 // addLeavingSlowly adds bus-made functions that stay until they are released.
 func (w *world) addLeavingSlowly(ids ...string) {
 	w.t.Helper()
 	for _, id := range ids {
-		f := w.shim.newFunction(registerRequest{functionID: id, language: v1alpha1.LanguageNode}, "shop")
+		f := w.shim.newFunction(w.t.Context(), registerRequest{functionID: id, language: v1alpha1.LanguageNode}, "shop")
 		f.Finalizers = []string{v1alpha1.FunctionFinalizer}
 		if err := w.api.Create(w.t.Context(), f); err != nil {
 			w.t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -29,12 +30,18 @@ const (
 	patience      = 20 * time.Second
 )
 
+// functionIDIndex is how the manager's cache finds functions.
+const functionIDIndex = "spec.functionID"
+
 // world is a shim between a recorded bus and a fake API server.
 type world struct {
-	t       *testing.T
-	api     client.WithWatch
+	t   *testing.T
+	api client.WithWatch
+	// behind is the API server without a record of who writes.
+	behind  client.WithWatch
 	clock   *testclock.FakeClock
 	bus     *recordedBus
+	fleet   *listedFleet
 	results *scriptedResults
 	shim    *Shim
 
@@ -49,14 +56,15 @@ type world struct {
 func newWorld(t *testing.T, change ...func(*Options)) *world {
 	t.Helper()
 	w := &world{t: t, clock: testclock.NewFakeClock(time.Unix(1_790_000_000, 0))}
-	w.onFunction = func(f *v1alpha1.SandboxFunction) {
-		w.setCondition(f, v1alpha1.ReadyCondition, v1alpha1.ReadyReason, "")
-	}
-	w.api = newFakeAPI(t, w)
+	w.onFunction = w.serve
+	w.behind = newFakeAPI(t)
+	w.api = interceptor.NewClient(w.behind, interceptor.Funcs{Create: w.create, Delete: w.delete, Patch: w.patch})
+	w.fleet = &listedFleet{}
 	w.bus = &recordedBus{functions: map[string]bus.Function{}, info: notOnBus}
 	w.results = &scriptedResults{w: w, offers: map[string]int{}, await: settle(Outcome{Success: true})}
 	options := Options{
 		Bus: w.bus, Client: w.api, Reader: w.api, Namespace: testNamespace, Results: w.results, Clock: w.clock,
+		Fleet: w.fleet, FunctionIDIndex: functionIDIndex,
 	}
 	for _, c := range change {
 		c(&options)
@@ -70,11 +78,14 @@ func newWorld(t *testing.T, change ...func(*Options)) *world {
 		t.Fatalf("Register: %v", err)
 	}
 	w.shim = shim
-	t.Cleanup(w.drain)
+	t.Cleanup(func() {
+		w.drain()
+		w.shim.events.close()
+	})
 	return w
 }
 
-func newFakeAPI(t *testing.T, w *world) client.WithWatch {
+func newFakeAPI(t *testing.T) client.WithWatch {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, corev1.AddToScheme} {
 		if err := add(scheme); err != nil {
@@ -82,8 +93,10 @@ func newFakeAPI(t *testing.T, w *world) client.WithWatch {
 		}
 	}
 	return fake.NewClientBuilder().WithScheme(scheme).
+		WithIndex(&v1alpha1.SandboxFunction{}, functionIDIndex, func(obj client.Object) []string {
+			return []string{obj.(*v1alpha1.SandboxFunction).Spec.FunctionID}
+		}).
 		WithStatusSubresource(&v1alpha1.SandboxFunction{}, &v1alpha1.SandboxRun{}, &v1alpha1.SandboxRuntime{}).
-		WithInterceptorFuncs(interceptor.Funcs{Create: w.create, Delete: w.delete, Patch: w.patch}).
 		Build()
 }
 
@@ -94,6 +107,8 @@ func (w *world) create(ctx context.Context, c client.WithWatch, obj client.Objec
 		return err
 	}
 	obj.SetUID(types.UID(uuid.NewString()))
+	obj.SetGeneration(1)
+	obj.SetCreationTimestamp(metav1.NewTime(w.clock.Now().Truncate(time.Second)))
 	if err := c.Create(ctx, obj, opts...); err != nil {
 		return err
 	}
@@ -114,7 +129,37 @@ func (w *world) patch(ctx context.Context, c client.WithWatch, obj client.Object
 	if err := w.note("patch", obj); err != nil {
 		return err
 	}
-	return c.Patch(ctx, obj, p, opts...)
+	if _, ok := obj.(*v1alpha1.SandboxFunction); ok {
+		// Only specs are patched, which the API server counts.
+		obj.SetGeneration(obj.GetGeneration() + 1)
+	}
+	if err := c.Patch(ctx, obj, p, opts...); err != nil {
+		return err
+	}
+	if f, ok := obj.(*v1alpha1.SandboxFunction); ok {
+		w.onFunction(f.DeepCopy())
+	}
+	return nil
+}
+
+// serve does what the functions' controller does with a good function.
+func (w *world) serve(f *v1alpha1.SandboxFunction) {
+	f.Status.RuntimeName = prefixOf(f.Spec.FunctionID) + "-" + languageWords[languageOf(f)]
+	if f.Spec.Runtime != nil {
+		f.Status.RuntimeName = f.Name
+	}
+	runtime := &v1alpha1.SandboxRuntime{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: f.Namespace, Name: f.Status.RuntimeName, UID: types.UID(uuid.NewString()),
+			Labels:            map[string]string{v1alpha1.ImplicitLabel: "true"},
+			CreationTimestamp: metav1.NewTime(w.clock.Now().Truncate(time.Second)),
+		},
+		Spec: v1alpha1.SandboxRuntimeSpec{Language: languageOf(f)},
+	}
+	if err := client.IgnoreAlreadyExists(w.behind.Create(context.Background(), runtime)); err != nil {
+		w.t.Errorf("runtime of %s: %v", f.Name, err)
+	}
+	w.setCondition(f, v1alpha1.ReadyCondition, v1alpha1.ReadyReason, "")
 }
 
 func (w *world) note(verb string, obj client.Object) error {
@@ -146,7 +191,7 @@ func (w *world) wrote() []string {
 func (w *world) drain() {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if err := w.shim.Drain(ctx); err != nil {
+	if err := await(ctx, w.shim.background.Wait); err != nil {
 		w.t.Errorf("deletions still run in the background: %v", err)
 	}
 }
