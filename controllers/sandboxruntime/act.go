@@ -10,25 +10,27 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	sandboxv1alpha1 "github.com/sandbox-operator/sandbox-operator/api/v1alpha1"
-	"github.com/sandbox-operator/sandbox-operator/controllers/internal/conditions"
-	"github.com/sandbox-operator/sandbox-operator/controllers/internal/redact"
-	"github.com/sandbox-operator/sandbox-operator/guest/runner"
 	"github.com/sandbox-operator/sandbox-operator/sandbox"
 )
 
 const (
-	// bootTimeout covers the creation, whose own limit is 300 s
-	// (contracts/code-runner.md §8), and the preparation of the guest.
-	bootTimeout = 360 * time.Second
 	stopTimeout = 30 * time.Second
 	stopRetry   = time.Second
 	// safetyNet is how often a waiting object is looked at without being woken.
 	safetyNet = 60 * time.Second
+	// drainPoll is how often a draining instance is looked at.
+	drainPoll = 200 * time.Millisecond
+	// replantPoll is how often a roll looks whether the functions have moved.
+	replantPoll = 500 * time.Millisecond
+	// replantPatience is how long a new sandbox may lack a source that is being
+	// served before old ones go all the same: a source that does not load any more
+	// must not hold up a roll for ever.
+	replantPatience = 10 * time.Minute
 )
 
 // act boots what is missing and retires what is too much.
 func (r *Reconciler) act(_ context.Context, sc *scope) (bool, error) {
-	p := decide(sc.known.statuses(), sc.wanted, sc.templateDigest)
+	p := decide(r.candidates(sc), sc.wanted, sc.known.cramped == sc.trigger())
 	for _, i := range sc.known.list() {
 		switch {
 		case slices.Contains(p.retire, i.Name):
@@ -39,54 +41,37 @@ func (r *Reconciler) act(_ context.Context, sc *scope) (bool, error) {
 			r.Table.Resume(sc.runtime, i.Name)
 		}
 	}
-	if p.short && r.holdBack(sc) {
+	if p.replanting {
+		sc.requeueIn(replantPoll)
+	}
+	if p.short && (r.holdBack(sc) || r.coolDown(sc)) {
 		return true, nil
 	}
 	for _, name := range p.boot {
-		r.plan(sc, name)
+		r.plan(sc, name, name == p.surge)
 	}
 	return false, nil
 }
 
-// holdBack says why boots fail, and reports whether the next one has to wait: for
-// a while that grows, or for a change if only that helps.
-func (r *Reconciler) holdBack(sc *scope) bool {
-	f := sc.known.failure
-	if f == nil || f.trigger != sc.trigger() {
-		return false
+// candidates are the instances as the plan sees them.
+func (r *Reconciler) candidates(sc *scope) []candidate {
+	loads := r.Table.Loads(sc.runtime)
+	list := make([]candidate, 0, len(sc.known.instances))
+	for _, i := range sc.known.instances {
+		load := loads[i.Name]
+		complete := load.Complete || r.Clock.Since(i.since) >= replantPatience
+		list = append(list, candidate{
+			InstanceStatus: i.InstanceStatus, current: i.TemplateDigest == sc.templateDigest,
+			serving:  i.State == sandboxv1alpha1.InstanceReady && complete,
+			draining: load.Draining, inUse: load.InUse,
+		})
 	}
-	if r.deletesWhenIdle(sc.obj) {
-		// Its caller waits for the first run and is told at once, as for a run in a
-		// sandbox of its own.
-		r.Table.Refuse(sc.runtime, f.err)
-	}
-	reason, message, final := bootFailure(f.err)
-	message = redact.Text(message, redact.SecretValues(sc.obj.Spec.Env, sc.create.Env))
-	if final {
-		sc.conclude(conditions.Stalled, reason, message)
-		return true
-	}
-	sc.conclude(conditions.Waiting, reason, message)
-	left := f.retryAt.Sub(r.Clock.Now())
-	if left <= 0 {
-		return false
-	}
-	sc.requeueIn(left)
-	return true
-}
-
-// retryDelay doubles from half a second to a minute.
-func retryDelay(failures int) time.Duration {
-	delay := 500 * time.Millisecond
-	for ; failures > 1 && delay < time.Minute; failures-- {
-		delay *= 2
-	}
-	return min(delay, time.Minute)
+	return list
 }
 
 // plan enters a new attempt into the status; the boot itself starts once that is
 // written.
-func (r *Reconciler) plan(sc *scope, name string) {
+func (r *Reconciler) plan(sc *scope, name string, surge bool) {
 	i := &instance{
 		InstanceStatus: sandboxv1alpha1.InstanceStatus{
 			Name: name, State: sandboxv1alpha1.InstanceBooting,
@@ -94,24 +79,20 @@ func (r *Reconciler) plan(sc *scope, name string) {
 		},
 		nonce:   sandbox.NewNonce(),
 		trigger: sc.trigger(),
+		surge:   surge,
 	}
 	i.Digest = nonceDigest(i.nonce)
+	if sc.known.shortSince.IsZero() {
+		sc.known.shortSince = r.Clock.Now()
+	}
 	sc.known.instances = append(sc.known.instances, i)
 	sc.started = append(sc.started, name)
 	request := sc.create
+	request.Env = r.guestEnv(sc, i)
 	request.Marker = sandbox.Marker{
 		Operator: r.OperatorID, Object: string(sc.obj.UID), Ordinal: ordinal(name), Nonce: i.nonce,
 	}
 	sc.afterWrite = append(sc.afterWrite, func() { r.boot(sc, i, request) })
-}
-
-func (r *Reconciler) boot(sc *scope, i *instance, request sandbox.CreateRequest) {
-	key := types.NamespacedName{Namespace: sc.obj.Namespace, Name: sc.obj.Name}
-	r.boots.Start(sc.operation(i), func(ctx context.Context) (runner.Booted, error) {
-		ctx, cancel := context.WithTimeout(ctx, bootTimeout)
-		defer cancel()
-		return r.Runner.Boot(ctx, request)
-	}, func() { r.waker.Wake(key) })
 }
 
 // abandon forgets attempts whose announcement could not be written.
@@ -140,9 +121,6 @@ func (r *Reconciler) retire(sc *scope, i *instance, now bool) {
 	r.boots.Discard(sc.operation(i), errRetired) // an update of its agent
 	r.stop(sc, i)
 }
-
-// drainPoll is how often a draining instance is looked at.
-const drainPoll = 200 * time.Millisecond
 
 // cancelBoot ends the boot of an instance. The instance goes when collect has
 // seen that end: the boot may come through all the same and bring a sandbox.

@@ -88,7 +88,7 @@ func (r *Reconciler) waitForDaemon(sc *scope) (bool, error) {
 		return true, nil
 	}
 	if sc.known != nil {
-		sc.known.failure = nil
+		sc.known.failure, sc.known.daemonWasAway = nil, true
 	} else if r.Clock.Now().Sub(r.memory.firstLook(r.Clock.Now())) < startGrace {
 		sc.quiet = true
 		sc.requeueIn(startGrace)

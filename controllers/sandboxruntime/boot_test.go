@@ -56,10 +56,15 @@ func TestBoot_request(t *testing.T) {
 	w := newWorld(t, obj, theSecret("s3cret"))
 	w.settle()
 	got := w.provider.Calls(fake.Create)[0].Create
+	status := w.get().Status.Instances[0]
+	if guest := credentialIn(t, got.Env["III_URL"]); guest.UID != objectUID || guest.Instance != status.Digest {
+		t.Errorf("the credential is that of %+v", guest)
+	}
 	got.Marker = sandbox.Marker{}
+	delete(got.Env, "III_URL")
 	want := sandbox.CreateRequest{
 		Image: "node", Network: true, IdleTimeout: idleTime + 600*time.Second,
-		Env: map[string]string{"TOKEN": "s3cret", "OTEL_ENABLED": "false", "III_URL": "ws://127.0.0.1:1"},
+		Env: map[string]string{"TOKEN": "s3cret", "OTEL_ENABLED": "false"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the request (-want +got):\n%s", diff)

@@ -2,12 +2,11 @@ package sandboxruntime
 
 import (
 	"context"
-	"errors"
+	"time"
 
 	sandboxv1alpha1 "github.com/sandbox-operator/sandbox-operator/api/v1alpha1"
 	"github.com/sandbox-operator/sandbox-operator/bus/publish"
 	"github.com/sandbox-operator/sandbox-operator/guest/runner"
-	"github.com/sandbox-operator/sandbox-operator/guest/wire"
 	"github.com/sandbox-operator/sandbox-operator/sandbox"
 )
 
@@ -35,7 +34,11 @@ func (r *Reconciler) collectBoot(sc *scope, i *instance) {
 	}
 	sc.known.remove(i.Name)
 	r.Fleet.Poke()
-	if !i.retired {
+	switch {
+	case i.retired:
+	case i.surge && sandbox.IsCapacity(done.Err):
+		sc.known.cramped = i.trigger
+	default:
 		r.Metrics.bootFailed(done.Err)
 		sc.known.fail(i.trigger, done.Err, r.Clock.Now())
 	}
@@ -45,7 +48,7 @@ func (r *Reconciler) collectBoot(sc *scope, i *instance) {
 // long to come must not go at once.
 func (r *Reconciler) admit(sc *scope, i *instance, booted runner.Booted) {
 	r.Metrics.booted(booted)
-	sc.known.failure = nil
+	sc.known.failure, sc.known.cramped, sc.known.shortSince = nil, "", time.Time{}
 	sc.known.verified = true
 	i.retired = false
 	r.Table.Use(sc.runtime)
@@ -70,26 +73,4 @@ func (r *Reconciler) collectStop(sc *scope, i *instance) {
 	}
 	sc.known.remove(i.Name)
 	r.Table.RemoveInstance(sc.runtime, i.Name)
-}
-
-// bootFailure says what a failed boot means for the object.
-func bootFailure(err error) (reason, message string, final bool) {
-	var rejected *sandbox.RejectedError
-	var agent *runner.AgentError
-	var failure *wire.Failure
-	switch {
-	case errors.As(err, &rejected) && rejected.Code == "S100":
-		return sandboxv1alpha1.SandboxRuntimeImageRejectedReason,
-			"the sandbox daemon does not offer the image; name one of its catalog and allowlist", true
-	case errors.As(err, &rejected):
-		return sandboxv1alpha1.InvalidSpecReason, "the sandbox daemon refused the sandbox: " + rejected.Error(), true
-	case sandbox.IsCapacity(err):
-		return sandboxv1alpha1.CapacityReason, "the sandbox daemon takes no further sandbox now", false
-	case sandbox.IsUnavailable(err), sandbox.IsUnknownOutcome(err):
-		return sandboxv1alpha1.DaemonUnavailableReason, "the sandbox daemon did not answer; the boot is repeated", false
-	case errors.As(err, &agent), errors.As(err, &failure):
-		return sandboxv1alpha1.SandboxRuntimeGuestFailedReason, "the agent does not work in the sandbox: " + err.Error(), false
-	default:
-		return sandboxv1alpha1.SandboxRuntimeBootFailedReason, err.Error(), false
-	}
 }

@@ -112,8 +112,8 @@ var _ = Describe("SandboxRuntime", func() {
 		o := startOperator(namespace, b, time.Hour)
 		key := sandboxv1alpha1.KeyReference{Name: "settings", Key: "v"}
 		obj.Spec.Env = []sandboxv1alpha1.EnvVar{
-			{Name: "A", ValueFrom: &sandboxv1alpha1.EnvVarSource{SecretKeyRef: &key}},
-			{Name: "B", ValueFrom: &sandboxv1alpha1.EnvVarSource{ConfigMapKeyRef: &key}},
+			{Name: "A", ValueFrom: &sandboxv1alpha1.KeySource{SecretKeyRef: &key}},
+			{Name: "B", ValueFrom: &sandboxv1alpha1.KeySource{ConfigMapKeyRef: &key}},
 		}
 		create(ctx, obj)
 		expectReady(ctx, obj, metav1.ConditionFalse, sandboxv1alpha1.ReferenceNotFoundReason)

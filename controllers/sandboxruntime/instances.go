@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -27,6 +28,10 @@ type instance struct {
 	trigger string
 	// retired is true if its boot was cancelled.
 	retired bool
+	// surge is true if it was booted beside the one that it replaces.
+	surge bool
+	// waits is true once its boot has had to wait for a place in the daemon.
+	waits atomic.Bool
 	// stopAfter keeps a stop that failed from being repeated before that time.
 	stopAfter time.Time
 }
@@ -37,10 +42,29 @@ type instance struct {
 type memory struct {
 	mu       sync.Mutex
 	runtimes map[types.UID]*runtimeMemory
-	// suspects are instances that a call found gone or dead.
-	suspects map[types.UID]map[sandbox.ID]bool
+	// suspects are instances that a call found gone or dead, displaced those that
+	// shall make room for others.
+	suspects, displaced marks
+	// offers are the runtimes whose sandboxes may make room.
+	offers map[types.UID]publish.Runtime
 	// first is when any runtime was first looked at.
 	first time.Time
+}
+
+// marks are sandboxes of some runtimes.
+type marks map[types.UID]map[sandbox.ID]bool
+
+func (m marks) add(uid types.UID, id sandbox.ID) {
+	if m[uid] == nil {
+		m[uid] = map[sandbox.ID]bool{}
+	}
+	m[uid][id] = true
+}
+
+func (m marks) take(uid types.UID) map[sandbox.ID]bool {
+	taken := m[uid]
+	delete(m, uid)
+	return taken
 }
 
 type runtimeMemory struct {
@@ -50,29 +74,32 @@ type runtimeMemory struct {
 	instances []*instance
 	// failure is the last failed boot, nil once one succeeded.
 	failure *failedBoot
+	// shortSince is when a sandbox was first missing, zero while none is.
+	shortSince time.Time
+	// cramped is the trigger of a roll for which the daemon had no room for one
+	// more; see scope.trigger.
+	cramped string
+	// givenUp is how many sandboxes made room for others and come back when a call
+	// waits.
+	givenUp int
+	crashes crashes
+	// daemonWasAway is true if the daemon could not be reached at the last look.
+	daemonWasAway bool
 	// verified is true once any sandbox of this runtime has been ready.
 	verified bool
 	// lost is true once a sandbox that took calls has gone by itself.
 	lost bool
+	// drained is when the deletion of a kept runtime last found a program that goes
+	// on to its end, or began.
+	drained time.Time
 	// generation is the last one that was looked at.
 	generation int64
-}
-
-// failedBoot is why boots fail and when to try again.
-type failedBoot struct {
-	err error
-	// trigger is what the boot was tried for; see scope.trigger.
-	trigger string
-	// count is the number of failures in a row for that trigger.
-	count int
-	// retryAt is before when no boot for that trigger starts.
-	retryAt time.Time
 }
 
 func newMemory() *memory {
 	return &memory{
 		runtimes: map[types.UID]*runtimeMemory{},
-		suspects: map[types.UID]map[sandbox.ID]bool{},
+		suspects: marks{}, displaced: marks{}, offers: map[types.UID]publish.Runtime{},
 	}
 }
 
@@ -82,19 +109,14 @@ func (m *memory) suspect(uid types.UID, id sandbox.ID) {
 	if m.runtimes[uid] == nil {
 		return // It has gone meanwhile, and nobody would ask.
 	}
-	if m.suspects[uid] == nil {
-		m.suspects[uid] = map[sandbox.ID]bool{}
-	}
-	m.suspects[uid][id] = true
+	m.suspects.add(uid, id)
 }
 
 // takeSuspects returns the suspects of a runtime and forgets them.
 func (m *memory) takeSuspects(uid types.UID) map[sandbox.ID]bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	suspects := m.suspects[uid]
-	delete(m.suspects, uid)
-	return suspects
+	return m.suspects.take(uid)
 }
 
 // get returns the memory of a runtime, or nil if it was not seen yet. Only the
@@ -115,8 +137,15 @@ func (m *memory) put(uid types.UID, known *runtimeMemory) {
 func (m *memory) forget(uid types.UID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.drop(uid)
+}
+
+// drop forgets a runtime. The caller holds the lock.
+func (m *memory) drop(uid types.UID) {
 	delete(m.runtimes, uid)
 	delete(m.suspects, uid)
+	delete(m.displaced, uid)
+	delete(m.offers, uid)
 }
 
 // takeOthers forgets the runtimes of this name that have another UID, and
@@ -128,8 +157,7 @@ func (m *memory) takeOthers(key types.NamespacedName, uid types.UID) []*runtimeM
 	for other, known := range m.runtimes {
 		if other != uid && known.runtime.Namespace == key.Namespace && known.runtime.Name == key.Name {
 			others = append(others, known)
-			delete(m.runtimes, other)
-			delete(m.suspects, other)
+			m.drop(other)
 		}
 	}
 	return others
@@ -148,15 +176,6 @@ func (m *memory) firstLook(now time.Time) time.Time {
 // list returns the instances in a slice of its own, for loops that remove some.
 func (r *runtimeMemory) list() []*instance { return slices.Clone(r.instances) }
 
-// fail remembers a failed boot.
-func (r *runtimeMemory) fail(trigger string, err error, now time.Time) {
-	count := 1
-	if r.failure != nil && r.failure.trigger == trigger {
-		count = r.failure.count + 1
-	}
-	r.failure = &failedBoot{err: err, trigger: trigger, count: count, retryAt: now.Add(retryDelay(count))}
-}
-
 func (r *runtimeMemory) remove(name string) {
 	r.instances = slices.DeleteFunc(r.instances, func(i *instance) bool { return i.Name == name })
 }
@@ -169,6 +188,13 @@ func (r *runtimeMemory) statuses() []sandboxv1alpha1.InstanceStatus {
 	}
 	slices.SortFunc(list, func(a, b sandboxv1alpha1.InstanceStatus) int { return byOrdinal(a.Name, b.Name) })
 	return list
+}
+
+// waits says whether a boot waits for a place in the daemon.
+func (r *runtimeMemory) waits() bool {
+	return slices.ContainsFunc(r.instances, func(i *instance) bool {
+		return i.State == sandboxv1alpha1.InstanceBooting && i.waits.Load()
+	})
 }
 
 func (r *runtimeMemory) ready() int {

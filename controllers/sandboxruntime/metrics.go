@@ -14,6 +14,8 @@ type Metrics struct {
 	boots    *prometheus.CounterVec
 	duration prometheus.Histogram
 	lost     prometheus.Counter
+	// postponed counts deletions that did not wait for the daemon any longer.
+	postponed prometheus.Counter
 }
 
 // NewMetrics registers the metrics; it panics if they are registered already.
@@ -33,6 +35,10 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 			Name: "sandbox_lost_total",
 			Help: "Sandboxes of SandboxRuntimes that went without the operator's doing.",
 		}),
+		postponed: factory.NewCounter(prometheus.CounterOpts{
+			Name: "sandbox_cleanup_postponed_total",
+			Help: "Deleted SandboxRuntimes that went before their sandboxes could be stopped.",
+		}),
 	}
 }
 
@@ -50,6 +56,12 @@ func (m *Metrics) bootFailed(err error) {
 	}
 	reason, _, _ := bootFailure(err)
 	m.boots.WithLabelValues(reason).Inc()
+}
+
+func (m *Metrics) postponedOne() {
+	if m != nil {
+		m.postponed.Inc()
+	}
 }
 
 func (m *Metrics) lostOne() {

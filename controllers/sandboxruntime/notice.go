@@ -20,20 +20,22 @@ func (r *Reconciler) notice(_ context.Context, sc *scope) (bool, error) {
 		return r.waitForDaemon(sc)
 	}
 	suspects := r.memory.takeSuspects(sc.obj.UID)
-	listed := map[string]fleet.Instance{}
+	// By id: another sandbox may have the same marker.
+	listed := map[sandbox.ID]fleet.Instance{}
 	for _, s := range sc.snapshot.Ours[string(sc.obj.UID)] {
 		if !s.Info.Stopped {
-			listed[s.Marker.Nonce] = s
+			listed[s.Info.ID] = s
 		}
 	}
 	for _, i := range sc.known.list() {
 		if i.State == sandboxv1alpha1.InstanceBooting {
 			continue
 		}
-		found, ok := listed[i.nonce]
+		found, ok := listed[i.id]
 		switch {
 		case suspects[i.id] && i.State == sandboxv1alpha1.InstanceReady:
 			r.warnLost(sc, i.Name)
+			r.countCrash(sc, i)
 			r.retire(sc, i, true)
 		case ok:
 			r.observe(sc, i, found.Info)
@@ -42,6 +44,8 @@ func (r *Reconciler) notice(_ context.Context, sc *scope) (bool, error) {
 			r.lose(sc, i)
 		}
 	}
+	sc.known.daemonWasAway = false
+	r.forgiveCrashes(sc)
 	return false, nil
 }
 
@@ -61,6 +65,7 @@ func (r *Reconciler) lose(sc *scope, i *instance) {
 	r.boots.Discard(sc.operation(i), errRetired)
 	if i.State == sandboxv1alpha1.InstanceReady {
 		r.warnLost(sc, i.Name)
+		r.countCrash(sc, i)
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	sandboxv1alpha1 "github.com/sandbox-operator/sandbox-operator/api/v1alpha1"
+	"github.com/sandbox-operator/sandbox-operator/bus/guestaccess"
 	"github.com/sandbox-operator/sandbox-operator/bus/publish"
 	"github.com/sandbox-operator/sandbox-operator/controllers/internal/operations"
 	"github.com/sandbox-operator/sandbox-operator/controllers/internal/patch"
@@ -26,10 +27,9 @@ import (
 	"github.com/sandbox-operator/sandbox-operator/sandbox/fleet"
 )
 
-// +kubebuilder:rbac:groups=sandbox.iii.dev,resources=sandboxruntimes,verbs=get;list;watch;create;update;patch;delete
-// +kubebuilder:rbac:groups=sandbox.iii.dev,resources=sandboxruntimes/status,verbs=get;update;patch
-// +kubebuilder:rbac:groups=sandbox.iii.dev,resources=sandboxruntimes/finalizers,verbs=update
-// +kubebuilder:rbac:groups=sandbox.iii.dev,resources=sandboxfunctions,verbs=get;list;watch
+// +kubebuilder:rbac:groups=sandbox.iii.dev,resources=sandboxruntimes,verbs=get;list;watch;patch;delete
+// +kubebuilder:rbac:groups=sandbox.iii.dev,resources=sandboxruntimes/status,verbs=patch
+// +kubebuilder:rbac:groups=sandbox.iii.dev,resources=sandboxfunctions,verbs=list;watch
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get
 // +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
@@ -55,10 +55,16 @@ type Options struct {
 	Clock    clock.WithTicker
 	// OperatorID is the UID of this installation, part of every marker.
 	OperatorID string
-	// GuestBusURL is the bus as guests reach it.
-	GuestBusURL string
+	// GuestBus is the guests' way to the bus.
+	GuestBus *guestaccess.Access
 	// IdleTimeout is the idle time of runtimes that name none.
 	IdleTimeout time.Duration
+	// DigestKey is a secret that digests of templates are keyed with, so that they
+	// tell nothing of the values of Secrets. It must be the same after a restart.
+	DigestKey []byte
+	// DisplaceAfter is how long a sandbox must have been unused to go for another;
+	// 0 stands for 5 s.
+	DisplaceAfter time.Duration
 	// Metrics counts boots and losses; nil counts nothing.
 	Metrics *Metrics
 }
@@ -111,7 +117,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 func (r *Reconciler) run(ctx context.Context, sc *scope) error {
 	steps := []step{
-		r.adopt, r.collect, r.notice, r.remove, r.renew, r.removeKept, r.removeImplicit, r.want, r.template, r.keep, r.act,
+		r.adopt, r.collect, r.notice, r.giveUp, r.remove, r.renew, r.removeKept, r.removeImplicit,
+		r.want, r.template, r.keep, r.act,
 	}
 	for _, s := range steps {
 		if done, err := s(ctx, sc); done || err != nil {

@@ -15,29 +15,38 @@ import (
 // goes, and the sweep destroys what the daemon still has.
 const maxCleanup = 60 * time.Second
 
-// remove stops all sandboxes of a runtime that is being deleted.
+// remove stops all sandboxes of a runtime that is being deleted, once they are
+// drained.
 func (r *Reconciler) remove(_ context.Context, sc *scope) (bool, error) {
 	if sc.obj.DeletionTimestamp.IsZero() {
 		return false, nil
 	}
+	r.Table.Close(sc.runtime)
+	now := r.endsPrograms(sc)
 	for _, i := range sc.known.list() {
-		r.retire(sc, i, true)
+		r.retire(sc, i, now)
 	}
-	if len(sc.known.instances) == 0 {
+	switch {
+	case len(sc.known.instances) == 0:
 		sc.released = true
-		return true, nil
+	case !now && sc.known.drains(r.Clock.Now()):
+		sc.conclude(conditions.Progressing, sandboxv1alpha1.DeletingReason, "a program in the kept sandbox goes on to its end")
+	default:
+		r.awaitCleanup(sc, "the sandboxes are being stopped")
 	}
-	r.awaitCleanup(sc, "the sandboxes are being stopped")
 	return true, nil
 }
 
 // awaitCleanup holds a runtime that is being deleted for no longer than
-// maxCleanup.
+// maxCleanup from the end of its last program on.
 func (r *Reconciler) awaitCleanup(sc *scope, message string) {
-	// The API server's clock may be ahead of ours.
-	waited := max(r.Clock.Since(sc.obj.DeletionTimestamp.Time), 0)
+	waited := r.deletedFor(sc)
+	if sc.known != nil && !sc.known.drained.IsZero() {
+		waited = r.Clock.Since(sc.known.drained)
+	}
 	if waited > maxCleanup {
 		sc.released = true
+		r.Metrics.postponedOne()
 		r.event(sc.obj, eventWarning, "CleanupPostponed", "Release",
 			"the sandboxes could not be stopped in time; the operator destroys them once the sandbox daemon lets it")
 		return

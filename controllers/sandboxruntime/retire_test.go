@@ -30,13 +30,13 @@ func TestRoll(t *testing.T) {
 	w.edit(func(obj *sandboxv1alpha1.SandboxRuntime) { obj.Spec.Image = "other" })
 	w.settle()
 	w.expectReady(metav1.ConditionUnknown, sandboxv1alpha1.SandboxRuntimeBootingReason)
-	if got := w.states(); got != "0:ready 2:ready 3:ready" {
+	if got := w.states(); got != "0:ready 1:ready 2:ready" {
 		t.Errorf("while a call runs in the old sandbox the instances are %s", got)
 	}
 	lease.Release()
 	w.settle()
 	w.expectReady(metav1.ConditionTrue, sandboxv1alpha1.ReadyReason)
-	if got := w.states(); got != "2:ready 3:ready" || w.get().Status.Instances[0].TemplateDigest == old[0].TemplateDigest {
+	if got := w.states(); got != "1:ready 2:ready" || w.get().Status.Instances[0].TemplateDigest == old[0].TemplateDigest {
 		t.Errorf("in the end the instances are %s", got)
 	}
 }

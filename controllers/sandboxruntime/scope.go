@@ -10,6 +10,7 @@ import (
 	"github.com/sandbox-operator/sandbox-operator/bus/publish"
 	"github.com/sandbox-operator/sandbox-operator/controllers/internal/conditions"
 	"github.com/sandbox-operator/sandbox-operator/controllers/internal/patch"
+	"github.com/sandbox-operator/sandbox-operator/controllers/internal/prepare"
 	"github.com/sandbox-operator/sandbox-operator/sandbox"
 	"github.com/sandbox-operator/sandbox-operator/sandbox/fleet"
 )
@@ -28,8 +29,13 @@ type scope struct {
 	idle bool
 	// create is the request of new sandboxes, without a marker.
 	create sandbox.CreateRequest
-	// templateDigest names the template that create was made from.
+	// fitting is what new sandboxes get before they take calls.
+	fitting prepare.Plan
+	// templateDigest names the template that create and fitting were made from.
 	templateDigest string
+
+	// crashed is true if a crash was counted already.
+	crashed bool
 
 	// outcome is set by the step that knows better than the summary.
 	outcome *conditions.Outcome

@@ -17,6 +17,7 @@ import (
 
 	sandboxv1alpha1 "github.com/sandbox-operator/sandbox-operator/api/v1alpha1"
 	"github.com/sandbox-operator/sandbox-operator/bus/publish"
+	"github.com/sandbox-operator/sandbox-operator/guest/wire"
 	"github.com/sandbox-operator/sandbox-operator/sandbox"
 	"github.com/sandbox-operator/sandbox-operator/sandbox/fake"
 )
@@ -54,6 +55,25 @@ func TestReconcile_settledWritesNothing(t *testing.T) {
 			w.edit(withReplicas(2))
 			w.provider.NextCreateErr(sandbox.NewCapacityError("full"))
 		}, metav1.ConditionFalse, sandboxv1alpha1.CapacityReason},
+		"displaced": {newRuntime(), func(w *world) {
+			w.clock.Step(displaceAfter)
+			w.Displace()
+		}, metav1.ConditionTrue, sandboxv1alpha1.SandboxRuntimeIdleReason},
+		"with a setup that fails": {newRuntime(fitted), func(w *world) {
+			w.provider.OnExec(agentThatRuns(w.t, func(string) wire.Run { return wire.Run{ExitCode: 1} }))
+			if err := w.api.Create(w.t.Context(), theSecret("hunter2")); err != nil {
+				w.t.Fatal(err)
+			}
+		}, metav1.ConditionFalse, sandboxv1alpha1.SandboxRuntimePackagesFailedReason},
+		"in a crash loop": {newRuntime(), func(w *world) {
+			w.crash(time.Second)
+			w.crash(time.Second)
+		}, metav1.ConditionFalse, sandboxv1alpha1.SandboxRuntimeCrashLoopReason},
+		"with a package that is none": {newRuntime(func(obj *sandboxv1alpha1.SandboxRuntime) {
+			obj.Spec.Packages = []string{"./here"}
+		}), func(*world) {}, metav1.ConditionFalse, sandboxv1alpha1.InvalidSpecReason},
+		"rolled over": {newRuntime(withReplicas(2)), func(w *world) { w.edit(withOtherImage) },
+			metav1.ConditionTrue, sandboxv1alpha1.ReadyReason},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, tc.obj)

@@ -25,6 +25,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	sandboxv1alpha1 "github.com/sandbox-operator/sandbox-operator/api/v1alpha1"
+	"github.com/sandbox-operator/sandbox-operator/bus/guestaccess"
 	"github.com/sandbox-operator/sandbox-operator/bus/publish"
 	"github.com/sandbox-operator/sandbox-operator/controllers/internal/conditions"
 	"github.com/sandbox-operator/sandbox-operator/controllers/internal/index"
@@ -34,6 +35,7 @@ import (
 	"github.com/sandbox-operator/sandbox-operator/guest/runner"
 	"github.com/sandbox-operator/sandbox-operator/guest/wire"
 	"github.com/sandbox-operator/sandbox-operator/sandbox"
+	"github.com/sandbox-operator/sandbox-operator/sandbox/capacity"
 	"github.com/sandbox-operator/sandbox-operator/sandbox/fake"
 	"github.com/sandbox-operator/sandbox-operator/sandbox/fleet"
 )
@@ -64,18 +66,31 @@ type backEnd struct {
 	loseAnswer atomic.Bool
 	// onCreate, if set, sees each create at the moment it is asked for.
 	onCreate atomic.Pointer[func(sandbox.CreateRequest)]
+	// setupFails makes every setup command fail.
+	setupFails atomic.Bool
 }
 
 var errAway = sandbox.NewUnavailableError(errors.New("not connected"))
 
 func newBackEnd() *backEnd {
 	b := &backEnd{Provider: fake.New()}
-	frame, err := wire.EncodeReply(wire.Reply{Init: &wire.Init{AgentDigest: program.Digest}})
-	Expect(err).NotTo(HaveOccurred())
-	b.OnExec(func(context.Context, sandbox.Info, sandbox.ExecRequest) (sandbox.ExecResult, error) {
-		return sandbox.ExecResult{Stdout: frame}, nil
+	b.OnExec(func(_ context.Context, _ sandbox.Info, req sandbox.ExecRequest) (sandbox.ExecResult, error) {
+		frame, err := wire.EncodeReply(b.reply(req))
+		return sandbox.ExecResult{Stdout: frame}, err
 	})
 	return b
+}
+
+// reply is that of the agent.
+func (b *backEnd) reply(req sandbox.ExecRequest) wire.Reply {
+	switch {
+	case req.Argv[1] == wire.CommandInit:
+		return wire.Reply{Init: &wire.Init{AgentDigest: program.Digest}}
+	case req.Argv[1] == wire.CommandSetup && b.setupFails.Load():
+		return wire.Reply{Run: &wire.Run{ExitCode: 3, Stderr: "the shell says no"}}
+	default:
+		return wire.Reply{Run: &wire.Run{}}
+	}
 }
 
 func (b *backEnd) List(ctx context.Context) ([]sandbox.Info, error) {
@@ -141,11 +156,14 @@ func startOperator(namespace string, b *backEnd, idle time.Duration) *operator {
 	Expect(index.Register(ctx, mgr.GetFieldIndexer())).To(Succeed())
 	o := &operator{table: publish.NewTable(clock.RealClock{}, publish.Hooks{})}
 	watcher := fleet.NewWatcher(b, "operator", 50*time.Millisecond, nil)
+	broker := capacity.New(b, nil)
 	reconciler := sandboxruntime.New(sandboxruntime.Options{
-		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Provider: b, Runner: runner.New(b, program), Fleet: watcher,
+		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Provider: broker, Runner: runner.New(broker, program), Fleet: watcher,
 		Table: o.table, Recorder: mgr.GetEventRecorder("sandboxruntime"), Clock: clock.RealClock{},
-		OperatorID: "operator", GuestBusURL: "ws://127.0.0.1:1", IdleTimeout: idle,
+		OperatorID: "operator", GuestBus: newGuestBus(), IdleTimeout: idle,
+		DigestKey: []byte("key of the suite"), DisplaceAfter: 100 * time.Millisecond,
 	})
+	broker.SetDisplacer(reconciler)
 	o.table.SetHooks(publish.Hooks{Wake: reconciler.WakeRuntime, Lost: reconciler.MarkLost})
 	watcher.Subscribe(func(c fleet.Change) { reconciler.HandleFleet(ctx, c) })
 	Expect(reconciler.SetupWithManager(mgr)).To(Succeed())
@@ -240,4 +258,13 @@ func events(ctx context.Context, obj *sandboxv1alpha1.SandboxRuntime) map[string
 		}
 	}
 	return told
+}
+
+func newGuestBus() *guestaccess.Access {
+	GinkgoHelper()
+	authority, err := guestaccess.NewAuthority(make([]byte, guestaccess.KeyBytes))
+	Expect(err).NotTo(HaveOccurred())
+	access, err := guestaccess.NewAccess("ws://127.0.0.1:1", authority, false)
+	Expect(err).NotTo(HaveOccurred())
+	return access
 }

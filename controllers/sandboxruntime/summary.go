@@ -50,10 +50,12 @@ func (r *Reconciler) outcome(sc *scope, err error) conditions.Outcome {
 			Message: "the runtime is suspended and has no sandbox"}
 	case sc.idle:
 		return conditions.Outcome{State: conditions.Ready, Reason: sandboxv1alpha1.SandboxRuntimeIdleReason,
-			Message: "nobody called for the idle time; the next call boots a sandbox"}
+			Message: "nobody called and the sandboxes were stopped; the next call boots one"}
 	case sc.wanted == 0:
 		return conditions.Outcome{State: conditions.Ready, Reason: sandboxv1alpha1.SandboxRuntimeScaledToZeroReason,
 			Message: "the runtime is scaled to zero"}
+	case sc.known.ready() < sc.wanted && sc.known.waits():
+		return conditions.Outcome{State: conditions.Waiting, Reason: sandboxv1alpha1.CapacityReason, Message: messageNoRoom}
 	case sc.known.ready() < sc.wanted || sc.known.outdated(sc.templateDigest):
 		return conditions.Outcome{State: conditions.Progressing, Reason: sandboxv1alpha1.SandboxRuntimeBootingReason,
 			Message: "sandboxes are being made"}

@@ -15,6 +15,7 @@ import (
 func (r *Reconciler) want(ctx context.Context, sc *scope) (bool, error) {
 	spec := &sc.obj.Spec
 	r.useOnChange(sc)
+	r.offerForDisplacement(sc)
 	r.Table.SetConcurrency(sc.runtime, concurrency(spec))
 	sc.wanted = replicas(spec)
 	if spec.Suspend {
@@ -25,6 +26,8 @@ func (r *Reconciler) want(ctx context.Context, sc *scope) (bool, error) {
 		return false, nil
 	}
 	if sc.idle = r.isIdle(sc); !sc.idle {
+		sc.wanted = r.lessGivenUp(sc)
+		sc.idle = sc.wanted == 0
 		return false, nil
 	}
 	sc.wanted = 0
@@ -40,9 +43,18 @@ func (r *Reconciler) want(ctx context.Context, sc *scope) (bool, error) {
 // expects sandboxes, however long nobody called.
 func (r *Reconciler) useOnChange(sc *scope) {
 	if sc.known.generation != sc.obj.Generation {
-		sc.known.generation = sc.obj.Generation
+		sc.known.generation, sc.known.givenUp = sc.obj.Generation, 0
 		r.Table.Use(sc.runtime)
 	}
+}
+
+// lessGivenUp is the number of wanted sandboxes less those that made room for
+// others. A call that waits wants them all back.
+func (r *Reconciler) lessGivenUp(sc *scope) int {
+	if r.Table.Activity(sc.runtime).Wanted {
+		sc.known.givenUp = 0
+	}
+	return max(sc.wanted-sc.known.givenUp, 0)
 }
 
 // isIdle says whether nobody has called for the idle time. A runtime whose

@@ -2,7 +2,6 @@ package sandboxruntime
 
 import (
 	"context"
-	"encoding/json"
 	"strings"
 	"sync"
 	"testing"
@@ -19,13 +18,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	sandboxv1alpha1 "github.com/sandbox-operator/sandbox-operator/api/v1alpha1"
+	"github.com/sandbox-operator/sandbox-operator/bus/guestaccess"
 	"github.com/sandbox-operator/sandbox-operator/bus/publish"
-	"github.com/sandbox-operator/sandbox-operator/controllers/internal/conditions"
 	"github.com/sandbox-operator/sandbox-operator/controllers/internal/index"
 	"github.com/sandbox-operator/sandbox-operator/controllers/internal/testenv"
 	"github.com/sandbox-operator/sandbox-operator/guest"
 	"github.com/sandbox-operator/sandbox-operator/guest/runner"
-	"github.com/sandbox-operator/sandbox-operator/guest/wire"
 	"github.com/sandbox-operator/sandbox-operator/sandbox"
 	"github.com/sandbox-operator/sandbox-operator/sandbox/fake"
 	"github.com/sandbox-operator/sandbox-operator/sandbox/fleet"
@@ -56,6 +54,8 @@ type world struct {
 	// failWrites makes the next writes of the status fail.
 	failWrites []error
 	writes     int
+	// bus is the guests' way to the bus; restart keeps it.
+	bus *guestaccess.Access
 }
 
 // spy sees every create at the moment it is asked for.
@@ -105,7 +105,7 @@ func withReplicas(n int32) func(*sandboxv1alpha1.SandboxRuntime) {
 }
 
 func withSecret(obj *sandboxv1alpha1.SandboxRuntime) {
-	obj.Spec.Env = []sandboxv1alpha1.EnvVar{{Name: "TOKEN", ValueFrom: &sandboxv1alpha1.EnvVarSource{
+	obj.Spec.Env = []sandboxv1alpha1.EnvVar{{Name: "TOKEN", ValueFrom: &sandboxv1alpha1.KeySource{
 		SecretKeyRef: &sandboxv1alpha1.KeyReference{Name: "keys", Key: "token"},
 	}}}
 }
@@ -137,6 +137,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	}
 	w.api = builder.Build()
 	w.provider.OnExec(agentReplies(t))
+	w.bus = guestBus(t, false)
 	w.look()
 	w.restart()
 	return w
@@ -152,17 +153,6 @@ func (w *world) patchStatus(ctx context.Context, c client.Client, sub string, ob
 	return c.SubResource(sub).Patch(ctx, obj, p, o...)
 }
 
-// agentReplies answers every subcommand of the agent as a healthy guest does.
-func agentReplies(t *testing.T) fake.ExecFunc {
-	frame, err := wire.EncodeReply(wire.Reply{Init: &wire.Init{AgentDigest: agentDigest, NodeVersion: "20.0.0"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return func(context.Context, sandbox.Info, sandbox.ExecRequest) (sandbox.ExecResult, error) {
-		return sandbox.ExecResult{Stdout: frame}, nil
-	}
-}
-
 // restart replaces the reconciler by one of a new process. The old one ends when
 // the test does.
 func (w *world) restart() {
@@ -171,7 +161,8 @@ func (w *world) restart() {
 	w.Reconciler = New(Options{
 		Client: w.api, Reader: w.api, Provider: w.provider, Runner: runner.New(w.provider, program), Fleet: w.fleet,
 		Table: publish.NewTable(w.clock, publish.Hooks{}), Recorder: w.recorder, Clock: w.clock,
-		OperatorID: operatorID, GuestBusURL: "ws://127.0.0.1:1", IdleTimeout: idleTime,
+		OperatorID: operatorID, GuestBus: w.bus, IdleTimeout: idleTime,
+		DigestKey: []byte("key of the tests"),
 	})
 	r := w.Reconciler
 	w.t.Cleanup(func() {
@@ -329,36 +320,6 @@ func (w *world) creates() int { return len(w.provider.Calls(fake.Create)) }
 
 func (w *world) tableRuntime() publish.Runtime {
 	return publish.Runtime{Namespace: objectKey.Namespace, Name: objectKey.Name, UID: objectUID}
-}
-
-// expectReady checks the Ready condition, and that the status keeps the promises
-// that hold in every state.
-func (w *world) expectReady(status metav1.ConditionStatus, reason string) {
-	w.t.Helper()
-	obj := w.get()
-	ready := conditions.Find(obj, sandboxv1alpha1.ReadyCondition)
-	if ready == nil || ready.Status != status || ready.Reason != reason {
-		w.t.Errorf("Ready is %+v, want %s for %s", ready, status, reason)
-	}
-	w.expectNoSecrets(obj)
-}
-
-// expectNoSecrets checks that neither handles nor nonces are shown.
-func (w *world) expectNoSecrets(obj *sandboxv1alpha1.SandboxRuntime) {
-	w.t.Helper()
-	shown, err := json.Marshal(obj)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	for _, info := range w.sandboxes() {
-		marker, err := sandbox.ParseMarker(info.Name)
-		if err != nil {
-			continue
-		}
-		if strings.Contains(string(shown), info.ID.Reveal()) || strings.Contains(string(shown), marker.Nonce) {
-			w.t.Errorf("the object shows a handle or a nonce: %s", shown)
-		}
-	}
 }
 
 // events are the reasons of the events so far.

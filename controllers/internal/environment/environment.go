@@ -1,4 +1,5 @@
-// Package environment resolves the environment variables of a guest.
+// Package environment resolves what a spec takes from Secrets and ConfigMaps for a
+// guest: the variables and the files that its programs find.
 package environment
 
 import (
@@ -57,14 +58,18 @@ func Resolve(ctx context.Context, reader client.Reader, namespace string, vars [
 }
 
 func resolveOne(ctx context.Context, reader client.Reader, namespace string, v sandboxv1alpha1.EnvVar) (string, error) {
-	switch {
-	case v.ValueFrom == nil:
+	if v.ValueFrom == nil {
 		return valueOrEmpty(v.Value), nil
-	case v.ValueFrom.SecretKeyRef != nil:
-		return secretKey(ctx, reader, namespace, v.ValueFrom.SecretKeyRef)
-	default:
-		return ConfigMapKey(ctx, reader, namespace, v.ValueFrom.ConfigMapKeyRef)
 	}
+	return Key(ctx, reader, namespace, v.ValueFrom)
+}
+
+// Key reads one key of a Secret or ConfigMap.
+func Key(ctx context.Context, reader client.Reader, namespace string, source *sandboxv1alpha1.KeySource) (string, error) {
+	if source.SecretKeyRef != nil {
+		return secretKey(ctx, reader, namespace, source.SecretKeyRef)
+	}
+	return ConfigMapKey(ctx, reader, namespace, source.ConfigMapKeyRef)
 }
 
 func valueOrEmpty(s *string) string {

@@ -19,12 +19,12 @@ import (
 
 func text(s string) *string { return &s }
 
-func fromSecret(name, key string) *sandboxv1alpha1.EnvVarSource {
-	return &sandboxv1alpha1.EnvVarSource{SecretKeyRef: &sandboxv1alpha1.KeyReference{Name: name, Key: key}}
+func fromSecret(name, key string) *sandboxv1alpha1.KeySource {
+	return &sandboxv1alpha1.KeySource{SecretKeyRef: &sandboxv1alpha1.KeyReference{Name: name, Key: key}}
 }
 
-func fromConfigMap(name, key string) *sandboxv1alpha1.EnvVarSource {
-	return &sandboxv1alpha1.EnvVarSource{ConfigMapKeyRef: &sandboxv1alpha1.KeyReference{Name: name, Key: key}}
+func fromConfigMap(name, key string) *sandboxv1alpha1.KeySource {
+	return &sandboxv1alpha1.KeySource{ConfigMapKeyRef: &sandboxv1alpha1.KeyReference{Name: name, Key: key}}
 }
 
 func reader() client.WithWatch {
@@ -55,7 +55,7 @@ func TestResolve(t *testing.T) {
 
 func TestResolve_missing(t *testing.T) {
 	for name, tc := range map[string]struct {
-		source *sandboxv1alpha1.EnvVarSource
+		source *sandboxv1alpha1.KeySource
 		want   string
 	}{
 		"no such Secret":        {fromSecret("other", "token"), `env A: Secret "other" does not exist`},
@@ -83,7 +83,7 @@ func TestResolve_failingReader(t *testing.T) {
 			return down
 		},
 	})
-	for _, source := range []*sandboxv1alpha1.EnvVarSource{fromSecret("keys", "token"), fromConfigMap("keys", "mode")} {
+	for _, source := range []*sandboxv1alpha1.KeySource{fromSecret("keys", "token"), fromConfigMap("keys", "mode")} {
 		_, err := environment.Resolve(t.Context(), failing, "apps", []sandboxv1alpha1.EnvVar{{Name: "A", ValueFrom: source}})
 		if !errors.Is(err, down) || environment.IsNotFound(err) || !strings.HasPrefix(err.Error(), "env A: ") {
 			t.Errorf("the error is %v", err)

@@ -1,0 +1,41 @@
+package sandboxruntime
+
+import (
+	"slices"
+	"time"
+
+	sandboxv1alpha1 "github.com/sandbox-operator/sandbox-operator/api/v1alpha1"
+)
+
+// maxDrain bounds how long the program in a kept runtime that is being deleted
+// may go on: longer than any program's own limit.
+const maxDrain = 300 * time.Second
+
+// endsPrograms says whether a deletion ends the programs in a runtime. In one that
+// a bus caller keeps they come to their own end first (contracts/code-runner.md
+// §4.3).
+func (r *Reconciler) endsPrograms(sc *scope) bool {
+	if !r.deletesWhenIdle(sc.obj) {
+		return true
+	}
+	if sc.known.drained.IsZero() {
+		sc.known.drained = r.Clock.Now()
+	}
+	return r.deletedFor(sc) > maxDrain
+}
+
+// drains says that programs keep a sandbox from its stop, and notes the time.
+func (m *runtimeMemory) drains(now time.Time) bool {
+	ready := func(i *instance) bool { return i.State == sandboxv1alpha1.InstanceReady }
+	if !slices.ContainsFunc(m.instances, ready) {
+		return false
+	}
+	m.drained = now
+	return true
+}
+
+// deletedFor is how long ago the deletion was asked for. The API server's clock
+// may be ahead of ours.
+func (r *Reconciler) deletedFor(sc *scope) time.Duration {
+	return max(r.Clock.Since(sc.obj.DeletionTimestamp.Time), 0)
+}
