@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
+
 	"github.com/sandbox-operator/sandbox-operator/bus/publish"
 )
 
@@ -16,6 +18,9 @@ const (
 	confirmPoll = 10 * time.Millisecond
 	// confirmTries bounds the questions of one round, which take 0.6 s then.
 	confirmTries = 6
+	// confirmsAtOnce is how many rounds go on at the same time: after a reconnect
+	// every function wants one.
+	confirmsAtOnce = 16
 	// rebindRetry is how often what the engine does not list is registered again,
 	// in case that it was refused for a reason that has passed.
 	rebindRetry = 10 * time.Second
@@ -66,7 +71,7 @@ func (r *Reconciler) confirm(sc *scope, want registration) {
 		sc.known.confirmed = &done.Result
 	} else if ok && done.Result.key == want.key {
 		// Its end woke us, so trying again at once would never pause.
-		sc.requeueIn(unconfirmedRetry)
+		sc.requeueIn(spread(unconfirmedRetry))
 		return
 	}
 	c := sc.known.confirmed
@@ -87,17 +92,28 @@ func (r *Reconciler) confirm(sc *scope, want registration) {
 	r.replaceTriggers(sc, want.triggers)
 	key := sc.key
 	r.confirms.Start(uid, func(ctx context.Context) (confirmation, error) {
+		if err := r.confirming.Acquire(ctx, 1); err != nil {
+			return confirmation{key: want.key}, err
+		}
+		defer r.confirming.Release(1)
 		ctx, cancel := context.WithTimeout(ctx, confirmTimeout)
 		defer cancel()
 		return round(ctx, want)
 	}, func() { r.waker.Wake(key) })
 }
 
+// spread lengthens a wait by up to a quarter, so that functions that began to
+// wait together do not ask together for ever.
+func spread(d time.Duration) time.Duration { return wait.Jitter(d, 0.25) }
+
 // replaceTriggers takes back the triggers that are no longer wanted and notes
 // those that this process binds from now on. No confirmation may be under way,
 // since it could bind what is taken back here.
 func (r *Reconciler) replaceTriggers(sc *scope, triggers []publish.Trigger) {
-	wanted := map[string]bool{}
+	var wanted map[string]bool
+	if len(triggers) > 0 {
+		wanted = make(map[string]bool, len(triggers))
+	}
 	for _, t := range triggers {
 		wanted[t.ID] = true
 		r.memory.bindTrigger(t.ID, sc.key)

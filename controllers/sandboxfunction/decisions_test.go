@@ -2,6 +2,7 @@ package sandboxfunction
 
 import (
 	"encoding/json"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -219,6 +220,7 @@ func TestIsVerified(t *testing.T) {
 	}{
 		"this process checked it":                   {known: want, want: true},
 		"this process checked another handler":      {known: check{digest: "d", handler: "x"}},
+		"this process checked another one since":    {known: check{digest: "x", handler: "h"}, digest: "d", reason: sandboxv1alpha1.ReadyReason, observed: 2},
 		"a former process served it":                {digest: "d", reason: sandboxv1alpha1.ReadyReason, observed: 2, want: true},
 		"a former process served another source":    {digest: "x", reason: sandboxv1alpha1.ReadyReason, observed: 2},
 		"the spec has changed since":                {digest: "d", reason: sandboxv1alpha1.ReadyReason, observed: 1},
@@ -251,5 +253,69 @@ func TestMemory_oneHolderAtATime(t *testing.T) {
 	m.letGo("first")
 	if !m.take("a::b", "second") {
 		t.Error("the id was not let go")
+	}
+}
+
+func TestHolderOfPrefix(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	// user is a function of a namespace, seconds after the first, with the reason of
+	// its Ready condition.
+	user := func(namespace string, seconds int, reason string) sandboxv1alpha1.SandboxFunction {
+		fn := functionOf(namespace+strconv.Itoa(seconds), now.Add(time.Duration(seconds)*time.Second), "")
+		fn.Namespace = namespace
+		if reason != "" {
+			fn.Status.Conditions = []metav1.Condition{{Type: sandboxv1alpha1.ReadyCondition, Reason: reason}}
+		}
+		return *fn
+	}
+	const in, out = sandboxv1alpha1.ReadyReason, sandboxv1alpha1.SandboxFunctionPrefixTakenReason
+	for name, tc := range map[string]struct {
+		users []sandboxv1alpha1.SandboxFunction
+		known string
+		want  types.UID
+	}{
+		"the oldest of new ones":                      {[]sandboxv1alpha1.SandboxFunction{user("b", 1, ""), user("a", 0, "")}, "", "a0"},
+		"one that was let in before an older one":     {[]sandboxv1alpha1.SandboxFunction{user("a", 0, out), user("b", 1, in)}, "", "b1"},
+		"one that was let in before an older new one": {[]sandboxv1alpha1.SandboxFunction{user("a", 0, ""), user("b", 1, in)}, "", "b1"},
+		"the oldest of those that were let in":        {[]sandboxv1alpha1.SandboxFunction{user("b", 1, in), user("c", 2, in)}, "", "b1"},
+		"one that failed otherwise was let in": {
+			[]sandboxv1alpha1.SandboxFunction{user("a", 0, out), user("b", 1, sandboxv1alpha1.SandboxFunctionSourceInvalidReason)}, "", "b1"},
+		"one of the namespace that is known to hold it": {[]sandboxv1alpha1.SandboxFunction{user("a", 0, in), user("b", 1, "")}, "b", "b1"},
+		"the next that waited, once all have gone":      {[]sandboxv1alpha1.SandboxFunction{user("c", 2, out), user("b", 1, out)}, "", "b1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for i := range tc.users {
+				if got := holderOfPrefix(&tc.users[i], tc.users, tc.known); got.UID != tc.want {
+					t.Errorf("seen from %s the holder is %s, want %s", tc.users[i].UID, got.UID, tc.want)
+				}
+			}
+		})
+	}
+}
+
+func TestMemory_prefixes(t *testing.T) {
+	m := newMemory()
+	if m.joinPrefix("shop", "a", "1") {
+		t.Error("joined what nobody holds")
+	}
+	if !m.takePrefix("shop", "a", "1") || m.takePrefix("shop", "b", "2") || !m.joinPrefix("shop", "a", "3") {
+		t.Error("the prefix is not held by the first namespace alone")
+	}
+	if _, free := m.leavePrefix("1"); free || m.prefixHolder("shop") != "a" {
+		t.Error("the prefix was free before the last function went")
+	}
+	if prefix, free := m.leavePrefix("3"); !free || prefix != "shop" || m.prefixHolder("shop") != "" {
+		t.Error("the prefix is not free")
+	}
+	if _, free := m.leavePrefix("3"); free || !m.takePrefix("shop", "b", "2") {
+		t.Error("the next namespace did not get the prefix")
+	}
+}
+
+func TestSpread(t *testing.T) {
+	for range 100 {
+		if got := spread(time.Second); got < time.Second || got > 1250*time.Millisecond {
+			t.Fatalf("one second became %s", got)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package sandboxfunction
 
 import (
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,6 +20,8 @@ type functionMemory struct {
 	key types.NamespacedName
 	// functionID is set while the function is, or may be, registered.
 	functionID string
+	// paused is the id of a function that is off the bus for a while.
+	paused string
 	// confirmed is what the engine last said.
 	confirmed *confirmation
 	// triggerIDs are the bindings that this process made.
@@ -31,11 +34,17 @@ type functionMemory struct {
 	slow doubt
 	// checked is the source and handler that a sandbox proved good.
 	checked check
-	// plants are those under way, with the keys of their operations.
+	// schemas are those of the generation that was looked at last.
+	schemas *schemas
+	// plants are those under way, with the keys of their operations, nil if there are
+	// none: the empty maps of thousands of functions take more than all else here.
 	plants map[planting]string
 	// plantAfter is when the next plant may start, after one that failed for no
 	// fault of the source.
 	plantAfter time.Time
+	// untoldSince is since when the function has been at work without the status
+	// saying so, zero if it is not.
+	untoldSince time.Time
 	// written is the resource version of our last write.
 	written string
 	// announced is the last event.
@@ -75,9 +84,13 @@ type doubt struct {
 type memory struct {
 	mu        sync.Mutex
 	functions map[types.UID]*functionMemory
+	// names hold the functions by name: more than one if an object was replaced.
+	names map[types.NamespacedName][]types.UID
 	// holders are the functions that use a function id now, so that a new holder
 	// begins only after the former one has let go.
 	holders map[string]types.UID
+	// prefixes are the namespaces that use an id prefix, with their functions.
+	prefixes map[string]*prefixHold
 	// triggers name the functions of the triggers that this process binds, and
 	// refusals hold what providers said of those they refused, by trigger id.
 	triggers map[string]types.NamespacedName
@@ -86,7 +99,9 @@ type memory struct {
 
 func newMemory() *memory {
 	return &memory{
-		functions: map[types.UID]*functionMemory{}, holders: map[string]types.UID{},
+		functions: map[types.UID]*functionMemory{}, names: map[types.NamespacedName][]types.UID{},
+		holders:  map[string]types.UID{},
+		prefixes: map[string]*prefixHold{},
 		triggers: map[string]types.NamespacedName{}, refusals: map[string]string{},
 	}
 }
@@ -138,10 +153,10 @@ func (m *memory) get(obj *sandboxv1alpha1.SandboxFunction) *functionMemory {
 	known, ok := m.functions[obj.UID]
 	if !ok {
 		known = &functionMemory{
-			key: client.ObjectKeyFromObject(obj), triggerIDs: map[string]bool{}, plants: map[planting]string{},
-			announced: announcedBefore(obj),
+			key: client.ObjectKeyFromObject(obj), announced: announcedBefore(obj),
 		}
 		m.functions[obj.UID] = known
+		m.names[known.key] = append(m.names[known.key], obj.UID)
 	}
 	return known
 }
@@ -156,7 +171,15 @@ func (m *memory) has(uid types.UID) bool {
 func (m *memory) forget(uid types.UID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	known, ok := m.functions[uid]
+	if !ok {
+		return
+	}
 	delete(m.functions, uid)
+	left := slices.DeleteFunc(m.names[known.key], func(other types.UID) bool { return other == uid })
+	if m.names[known.key] = left; len(left) == 0 {
+		delete(m.names, known.key)
+	}
 }
 
 // take makes a function the holder of its id, unless another still is.
@@ -181,9 +204,9 @@ func (m *memory) others(key types.NamespacedName, present types.UID) map[types.U
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	others := map[types.UID]*functionMemory{}
-	for uid, known := range m.functions {
-		if known.key == key && uid != present {
-			others[uid] = known
+	for _, uid := range m.names[key] {
+		if uid != present {
+			others[uid] = m.functions[uid]
 		}
 	}
 	return others

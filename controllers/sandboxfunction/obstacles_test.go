@@ -58,7 +58,7 @@ var _ = Describe("The source of a function", func() {
 			ObjectMeta: metav1.ObjectMeta{Namespace: stack.Namespace, Name: "own"},
 			Spec:       v1alpha1.SandboxRuntimeSpec{Language: v1alpha1.LanguageNode},
 		}
-		runtime.Spec.Env = []v1alpha1.EnvVar{{Name: "TOKEN", ValueFrom: &v1alpha1.EnvVarSource{
+		runtime.Spec.Env = []v1alpha1.EnvVar{{Name: "TOKEN", ValueFrom: &v1alpha1.KeySource{
 			SecretKeyRef: &v1alpha1.KeyReference{Name: "token", Key: "token"},
 		}}}
 		fn := function("price", "shop::price", "THROWS handler: hunter2-of-the-runtime is wrong")
@@ -137,12 +137,14 @@ var _ = Describe("The source of a function", func() {
 		fn := function("price", "shop::price", "handler v1")
 		create(ctx, fn)
 		eventually(ctx, fn, ready)
+		version := fn.ResourceVersion
 		lost, err := stack.Provider.List(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(lost).To(HaveLen(1))
 		Expect(stack.Provider.Lose(lost[0].ID)).To(BeTrue())
 		Expect(call(ctx, "shop::price")).To(Equal("handler v1"), "a call waits for the new sandbox")
-		eventually(ctx, fn, ready)
+		read(ctx, fn)
+		Expect(fn.ResourceVersion).To(Equal(version), "a source that was checked stays Ready")
 	})
 })
 

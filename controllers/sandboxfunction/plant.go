@@ -12,7 +12,7 @@ import (
 	sandboxv1alpha1 "github.com/sandbox-operator/sandbox-operator/api/v1alpha1"
 	"github.com/sandbox-operator/sandbox-operator/bus/publish"
 	"github.com/sandbox-operator/sandbox-operator/controllers/internal/conditions"
-	"github.com/sandbox-operator/sandbox-operator/controllers/internal/environment"
+	"github.com/sandbox-operator/sandbox-operator/controllers/internal/prepare"
 	"github.com/sandbox-operator/sandbox-operator/controllers/internal/redact"
 	"github.com/sandbox-operator/sandbox-operator/guest/wire"
 	"github.com/sandbox-operator/sandbox-operator/sandbox"
@@ -40,12 +40,15 @@ func (r *Reconciler) plant(ctx context.Context, sc *scope) (bool, error) {
 		missing = instances
 	}
 	r.startPlants(sc, missing, want)
-	if len(instances) > len(missing) || (len(instances) == 0 && isVerified(sc, want)) {
+	if len(instances) > len(missing) || isVerified(sc, want) {
 		sc.runtimeReady = true
 		return false, nil
 	}
 	if len(missing) == 0 {
 		r.Table.Want(sc.runtime)
+		if trouble := sc.runtimeTrouble; trouble != nil {
+			return sc.conclude(conditions.Waiting, trouble.Reason, trouble.Message)
+		}
 		return sc.conclude(conditions.Progressing, sandboxv1alpha1.SandboxFunctionRuntimeNotReadyReason,
 			fmt.Sprintf("SandboxRuntime %s boots a sandbox", sc.runtime.Name))
 	}
@@ -54,11 +57,12 @@ func (r *Reconciler) plant(ctx context.Context, sc *scope) (bool, error) {
 }
 
 // isVerified says that this very source and handler were proved good before, by
-// this process or, as the status tells, by a former one. An idle or rebooting
-// runtime need not prove them again.
+// this process or, as the status tells, by a former one. A runtime that is idle,
+// or has a new sandbox, need not prove them again: calls wait until the source is
+// in place.
 func isVerified(sc *scope, want check) bool {
-	if sc.known.checked == want {
-		return true
+	if sc.known.checked != (check{}) {
+		return sc.known.checked == want
 	}
 	status := &sc.obj.Status
 	ready := conditions.Find(sc.obj, sandboxv1alpha1.ReadyCondition)
@@ -81,12 +85,10 @@ func (r *Reconciler) startPlant(sc *scope, instance publish.Instance, want check
 	if _, runs := sc.known.plants[p]; runs {
 		return
 	}
-	request := wire.PlantRequest{
-		Language: sc.language, SourceDigest: want.digest, Source: sc.source, Handler: want.handler,
-	}
+	request := wire.PlantRequest{Language: sc.language, SourceDigest: want.digest, Handler: want.handler}
 	operation, key, uid := "plant/"+uuid.NewString(), sc.key, sc.obj.UID
 	started := r.plants.Start(operation, func(ctx context.Context) (struct{}, error) {
-		err := r.plantInTurn(ctx, uid, instance.ID, request)
+		err := r.plantInTurn(ctx, key, uid, instance.ID, request)
 		if err == nil {
 			r.Table.MarkPlanted(p.runtime, instance, want.digest)
 		}
@@ -98,17 +100,20 @@ func (r *Reconciler) startPlant(sc *scope, instance publish.Instance, want check
 		}
 		r.waker.Wake(key)
 	})
-	if started {
-		sc.known.plants[p] = operation
+	if !started {
+		return
 	}
+	if sc.known.plants == nil {
+		sc.known.plants = map[planting]string{}
+	}
+	sc.known.plants[p] = operation
 }
 
-// errNotWanted ends a plant whose function went while it waited.
-var errNotWanted = errors.New("the function of this source has gone")
-
 // plantInTurn waits until few others plant in the sandbox; only then does its
-// time begin.
-func (r *Reconciler) plantInTurn(ctx context.Context, uid types.UID, id sandbox.ID, request wire.PlantRequest) error {
+// time begin, and only then is the source read.
+func (r *Reconciler) plantInTurn(
+	ctx context.Context, key types.NamespacedName, uid types.UID, id sandbox.ID, request wire.PlantRequest,
+) error {
 	leave, err := r.gates.enter(ctx, id)
 	if err != nil {
 		return err
@@ -119,13 +124,16 @@ func (r *Reconciler) plantInTurn(ctx context.Context, uid types.UID, id sandbox.
 	}
 	ctx, cancel := context.WithTimeout(ctx, plantTimeout)
 	defer cancel()
+	if request.Source, err = r.readSource(ctx, key, uid, request.SourceDigest); err != nil {
+		return err
+	}
 	return r.plantWhenFree(ctx, id, request)
 }
 
 // plantWhenFree repeats while all places of the sandbox are taken.
 func (r *Reconciler) plantWhenFree(ctx context.Context, id sandbox.ID, request wire.PlantRequest) error {
 	for {
-		err := r.Runner.Plant(ctx, id, request)
+		err := prepare.WithAgent(ctx, r.Runner, id, func() error { return r.Runner.Plant(ctx, id, request) })
 		if !sandbox.IsBusy(err) {
 			return err
 		}
@@ -148,6 +156,9 @@ func (r *Reconciler) collectPlants(sc *scope, want check) {
 		delete(sc.known.plants, p)
 		r.collectPlant(sc, p, want, done.Err)
 	}
+	if len(sc.known.plants) == 0 {
+		sc.known.plants = nil
+	}
 }
 
 func (r *Reconciler) collectPlant(sc *scope, p planting, want check, err error) {
@@ -163,6 +174,9 @@ func (r *Reconciler) collectPlant(sc *scope, p planting, want check, err error) 
 		}
 	case sandbox.IsNotFound(err), sandbox.IsDead(err):
 		r.lose(p)
+	case errors.Is(err, errNotWanted):
+		// The cache is about to show what replaced it.
+		sc.known.plantAfter = r.Clock.Now().Add(busyRetry)
 	default:
 		sc.known.plantAfter = r.Clock.Now().Add(plantRetry)
 	}
@@ -215,11 +229,11 @@ func blamesSource(kind wire.FailureKind) bool {
 // the runtime and put them into its error, so these are taken out.
 func (r *Reconciler) blame(ctx context.Context, sc *scope, f *plantFailure) (bool, error) {
 	if f.message == "" {
-		env, err := environment.Resolve(ctx, r.Reader, sc.obj.Namespace, sc.env)
-		if err != nil && !environment.IsNotFound(err) {
+		secrets, err := prepare.Secrets(ctx, r.Reader, sc.obj.Namespace, sc.env, sc.files)
+		if err != nil {
 			return false, err
 		}
-		f.message = redact.Text(sourceMessage(f.failure), redact.SecretValues(sc.env, env))
+		f.message = redact.Text(sourceMessage(f.failure), secrets)
 	}
 	return sc.conclude(conditions.Stalled, sandboxv1alpha1.SandboxFunctionSourceInvalidReason, f.message)
 }

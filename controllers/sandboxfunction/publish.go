@@ -33,19 +33,19 @@ func (r *Reconciler) publish(_ context.Context, sc *scope) (bool, error) {
 	c := sc.known.confirmed
 	switch {
 	case !r.Publisher.Connected():
-		sc.requeueIn(safetyNet)
+		sc.requeueIn(spread(safetyNet))
 		return sc.conclude(conditions.Waiting, sandboxv1alpha1.BusUnavailableReason,
 			"the iii engine does not answer; the function is published when it does")
 	case c == nil || c.key != wanted.key:
 		return sc.conclude(conditions.Progressing, sandboxv1alpha1.SandboxFunctionUnconfirmedReason,
 			"the engine has not confirmed the function yet")
 	case c.foreign():
-		sc.requeueIn(takenRetry)
+		sc.requeueIn(spread(takenRetry))
 		return sc.conclude(conditions.Stalled, sandboxv1alpha1.SandboxFunctionConflictReason,
 			fmt.Sprintf("spec.functionID: %s is taken by the bus worker %q; stop that worker or use another id",
 				sc.obj.Spec.FunctionID, c.owner.WorkerName))
 	case !c.owner.Ours:
-		sc.requeueIn(unconfirmedRetry)
+		sc.requeueIn(spread(unconfirmedRetry))
 		return sc.conclude(conditions.Progressing, sandboxv1alpha1.SandboxFunctionUnconfirmedReason,
 			"the engine has not confirmed the function yet")
 	}
@@ -64,8 +64,9 @@ func (r *Reconciler) bind(sc *scope) {
 	r.Table.Bind(publish.Binding{
 		FunctionID: id, Runtime: sc.runtime, Language: sc.language, SourceDigest: sc.digest,
 		Handler: sc.obj.Spec.HandlerName(), Timeout: r.timeout(sc.obj),
+		Request: sc.known.schemas.request, Response: sc.known.schemas.response,
 	})
-	sc.known.functionID = id
+	sc.known.functionID, sc.known.paused = id, ""
 	sc.obj.Status.SourceDigest = sc.digest
 	if had && former.SourceDigest != sc.digest {
 		r.retireSource(sc, former)

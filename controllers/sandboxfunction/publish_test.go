@@ -2,6 +2,7 @@ package sandboxfunction_test
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -18,6 +19,8 @@ import (
 	"github.com/sandbox-operator/sandbox-operator/controllers/internal/index"
 	"github.com/sandbox-operator/sandbox-operator/controllers/operatortest"
 	"github.com/sandbox-operator/sandbox-operator/guest"
+	"github.com/sandbox-operator/sandbox-operator/guest/wire"
+	"github.com/sandbox-operator/sandbox-operator/sandbox/fake"
 )
 
 var _ = Describe("A function on the bus", func() {
@@ -258,3 +261,58 @@ func planted(ctx SpecContext) ([]string, error) {
 	}
 	return sources, err
 }
+
+var _ = Describe("Calls that wait for a function", func() {
+	BeforeEach(func(ctx SpecContext) { startStack(ctx, operatortest.Options{}) })
+
+	It("fail at once when it is deleted", func(ctx SpecContext) {
+		fn, other := function("price", "shop::price", "handler v1"), function("other", "shop::other", "handler o")
+		fn.Spec.TimeoutMilliseconds = ptr.To[int32](120000)
+		create(ctx, fn, other)
+		eventually(ctx, fn, ready)
+		eventually(ctx, other, ready)
+		full := make(chan struct{})
+		defer close(full)
+		stack.Guest.OnCall(func(ctx context.Context, _ wire.CallRequest) (wire.Reply, error) {
+			select {
+			case <-full:
+			case <-ctx.Done():
+			}
+			return wire.Reply{}, nil
+		})
+		const calls = 6 // more than there are places
+		answers := make(chan error, calls)
+		for range calls {
+			go func() { _, err := call(ctx, "shop::price"); answers <- err }()
+		}
+		Eventually(func() int { return len(stack.Provider.Calls(fake.Exec)) }).Should(BeNumerically(">=", 3))
+		Expect(stack.Client.Delete(ctx, fn)).To(Succeed())
+		var err error
+		Eventually(answers).Should(Receive(&err))
+		Expect(err).To(MatchError(ContainSubstring("sandbox-code-runner::expired: no live runtime stands behind this function")))
+	})
+})
+
+var _ = Describe("Many functions after a reconnect", func() {
+	BeforeEach(func(ctx SpecContext) { startStack(ctx, operatortest.Options{}) })
+
+	It("are all confirmed again", func(ctx SpecContext) {
+		var all []*v1alpha1.SandboxFunction
+		for i := range 40 {
+			fn := function(fmt.Sprint("f", i), fmt.Sprint("shop::f", i), fmt.Sprint("handler ", i))
+			all = append(all, fn)
+			create(ctx, fn)
+		}
+		for _, fn := range all {
+			eventually(ctx, fn, ready)
+		}
+		Expect(stack.StopEngine()).To(Succeed())
+		eventually(ctx, all[0], waiting(v1alpha1.BusUnavailableReason))
+		Expect(stack.StartEngine(ctx)).To(Succeed())
+		Expect(caller.WaitConnected(ctx)).To(Succeed())
+		for i, fn := range all {
+			eventually(ctx, fn, ready)
+			Expect(call(ctx, fn.Spec.FunctionID)).To(Equal(fmt.Sprint("handler ", i)))
+		}
+	})
+})

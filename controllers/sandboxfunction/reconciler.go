@@ -7,6 +7,7 @@ import (
 	"context"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -21,10 +22,10 @@ import (
 	"github.com/sandbox-operator/sandbox-operator/guest/runner"
 )
 
-// +kubebuilder:rbac:groups=sandbox.iii.dev,resources=sandboxfunctions,verbs=get;list;watch;create;update;patch;delete
-// +kubebuilder:rbac:groups=sandbox.iii.dev,resources=sandboxfunctions/status,verbs=get;update;patch
+// +kubebuilder:rbac:groups=sandbox.iii.dev,resources=sandboxfunctions,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=sandbox.iii.dev,resources=sandboxfunctions/status,verbs=patch
 // +kubebuilder:rbac:groups=sandbox.iii.dev,resources=sandboxfunctions/finalizers,verbs=update
-// +kubebuilder:rbac:groups=sandbox.iii.dev,resources=sandboxruntimes,verbs=get;list;watch;create
+// +kubebuilder:rbac:groups=sandbox.iii.dev,resources=sandboxruntimes,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
@@ -43,6 +44,8 @@ type Options struct {
 	WorkerName string
 	// DefaultTimeout bounds calls of functions that name no timeout.
 	DefaultTimeout time.Duration
+	// AllowSharedPrefixes lets several namespaces use one id prefix.
+	AllowSharedPrefixes bool
 	// Lost is told of a sandbox that a plant found gone or dead. It must not block.
 	Lost func(publish.Runtime, publish.Instance)
 }
@@ -54,18 +57,21 @@ type Reconciler struct {
 	gates    *gates
 	plants   *operations.Table[struct{}]
 	confirms *operations.Table[confirmation]
-	waker    *wake.Source
+	// confirming lets a few confirmations at a time ask the engine.
+	confirming *semaphore.Weighted
+	waker      *wake.Source
 }
 
 // New returns a reconciler.
 func New(o Options) *Reconciler {
 	return &Reconciler{
-		Options:  o,
-		memory:   newMemory(),
-		gates:    newGates(),
-		plants:   operations.NewTable[struct{}](),
-		confirms: operations.NewTable[confirmation](),
-		waker:    wake.NewSource(),
+		Options:    o,
+		memory:     newMemory(),
+		gates:      newGates(),
+		plants:     operations.NewTable[struct{}](),
+		confirms:   operations.NewTable[confirmation](),
+		confirming: semaphore.NewWeighted(confirmsAtOnce),
+		waker:      wake.NewSource(),
 	}
 }
 
@@ -86,7 +92,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if obj.DeletionTimestamp.IsZero() && !controllerutil.ContainsFinalizer(&obj, sandboxv1alpha1.FunctionFinalizer) {
 		// The first write of all: what is made before it could be left behind by a
 		// fast delete.
-		return patch.QuietConflict(patch.AddFinalizer(ctx, r.Client, &obj, sandboxv1alpha1.FunctionFinalizer))
+		if err := patch.AddFinalizer(ctx, r.Client, &obj, sandboxv1alpha1.FunctionFinalizer); err != nil {
+			return patch.QuietConflict(err)
+		}
 	}
 	sc := r.newScope(&obj)
 	if patch.IsStale(&obj, sc.known.written) {
@@ -98,7 +106,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 func (r *Reconciler) run(ctx context.Context, sc *scope) error {
 	steps := []step{
-		r.remove, r.suspend, r.claim, r.resolveSource, r.ensureRuntime, r.plant, r.publish, r.bindTriggers,
+		r.remove, r.claimPrefix, r.suspend, r.claim, r.compileSchemas, r.resolveSource, r.ensureRuntime, r.plant,
+		r.publish, r.bindTriggers,
 	}
 	for _, s := range steps {
 		if done, err := s(ctx, sc); done || err != nil {
@@ -113,16 +122,17 @@ func (r *Reconciler) exit(ctx context.Context, sc *scope, err error) (ctrl.Resul
 	if sc.released {
 		return patch.QuietConflict(client.IgnoreNotFound(r.removeFinalizer(ctx, sc)))
 	}
-	r.summarize(sc, err)
+	o := r.outcome(sc, err)
+	if r.untold(sc, o) {
+		return sc.result(err)
+	}
+	r.summarize(sc, o)
 	if writeErr := sc.status.Write(ctx, sc.obj); writeErr != nil {
 		return patch.QuietConflict(client.IgnoreNotFound(writeErr))
 	}
 	sc.known.written = sc.obj.ResourceVersion
 	r.announce(sc)
-	if err != nil {
-		return ctrl.Result{}, err
-	}
-	return ctrl.Result{RequeueAfter: sc.requeue}, nil
+	return sc.result(err)
 }
 
 func (r *Reconciler) removeFinalizer(ctx context.Context, sc *scope) error {

@@ -13,9 +13,12 @@ import (
 
 // remove takes a function that is being deleted off the bus. One that this
 // object never put there stays: it belongs to another.
-func (r *Reconciler) remove(_ context.Context, sc *scope) (bool, error) {
+func (r *Reconciler) remove(ctx context.Context, sc *scope) (bool, error) {
 	if sc.obj.DeletionTimestamp.IsZero() {
 		return false, nil
+	}
+	if err := r.removeOwn(ctx, sc.obj); err != nil {
+		return false, err
 	}
 	if !r.withdraw(sc.obj.UID, sc.known) {
 		return sc.conclude(conditions.Progressing, sandboxv1alpha1.DeletingReason, "the function is being taken off the bus")
@@ -29,12 +32,37 @@ func (r *Reconciler) remove(_ context.Context, sc *scope) (bool, error) {
 var errWithdrawn = errors.New("the function is taken off the bus")
 
 // withdraw takes the function and its triggers off the bus and its source out of
-// the sandboxes. It returns at once; doing it again does nothing. It reports
+// the sandboxes, and ends the calls that wait for a slot. It returns at once; doing it again does nothing. It reports
 // false while a confirmation is under way that may register the function once
 // more: the end of that wakes the reconciler, which then withdraws again.
 func (r *Reconciler) withdraw(uid types.UID, known *functionMemory) (done bool) {
+	if done = r.leave(uid, known, r.Publisher.Retire); done {
+		r.endPaused(known)
+	}
+	return done
+}
+
+// pause is withdraw for a function that is expected back within the deadlines of
+// the calls that wait for it, so these go on to wait.
+func (r *Reconciler) pause(uid types.UID, known *functionMemory) (done bool) {
 	if known.functionID != "" {
-		r.leaveBus(known)
+		known.paused = known.functionID
+	}
+	return r.leave(uid, known, r.Publisher.Unpublish)
+}
+
+// endPaused ends the calls that waited for a paused function to come back, unless
+// another has its id now.
+func (r *Reconciler) endPaused(known *functionMemory) {
+	if _, bound := r.Table.Binding(known.paused); known.paused != "" && !bound {
+		r.Table.End(known.paused)
+	}
+	known.paused = ""
+}
+
+func (r *Reconciler) leave(uid types.UID, known *functionMemory, unpublish func(functionID string)) (done bool) {
+	if known.functionID != "" {
+		r.leaveBus(known, unpublish)
 	}
 	r.confirms.Cancel(string(uid), errWithdrawn)
 	if r.confirms.Running(string(uid)) {
@@ -43,7 +71,7 @@ func (r *Reconciler) withdraw(uid types.UID, known *functionMemory) (done bool) 
 	r.confirms.Take(string(uid))
 	if known.functionID != "" {
 		// The confirmation may have ended between the two looks at it.
-		r.leaveBus(known)
+		r.leaveBus(known, unpublish)
 	}
 	known.functionID = ""
 	clear(known.triggerIDs)
@@ -51,12 +79,12 @@ func (r *Reconciler) withdraw(uid types.UID, known *functionMemory) (done bool) 
 	return true
 }
 
-func (r *Reconciler) leaveBus(known *functionMemory) {
+func (r *Reconciler) leaveBus(known *functionMemory, unpublish func(functionID string)) {
 	binding, bound := r.Table.Binding(known.functionID)
 	for id := range known.triggerIDs {
 		r.dropTrigger(id)
 	}
-	r.Publisher.Unpublish(known.functionID)
+	unpublish(known.functionID)
 	known.confirmed = nil
 	if bound {
 		r.unplant(binding.Runtime, binding.SourceDigest)
@@ -78,6 +106,7 @@ func (r *Reconciler) forgetFormer(key types.NamespacedName, present types.UID) {
 // themselves.
 func (r *Reconciler) forget(uid types.UID, known *functionMemory) {
 	r.memory.forget(uid)
+	r.releasePrefix(uid)
 	for _, operation := range known.plants {
 		r.plants.Take(operation)
 	}

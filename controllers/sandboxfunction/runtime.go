@@ -15,8 +15,8 @@ import (
 	"github.com/sandbox-operator/sandbox-operator/guest/wire"
 )
 
-// ensureRuntime finds the function's runtime, makes it if it is an implicit one,
-// and leaves the bus if the runtime cannot serve.
+// ensureRuntime finds the function's runtime, makes it unless it is a referenced
+// one, and leaves the bus if the runtime cannot serve.
 func (r *Reconciler) ensureRuntime(ctx context.Context, sc *scope) (bool, error) {
 	name := index.RuntimeName(sc.obj)
 	var runtime sandboxv1alpha1.SandboxRuntime
@@ -29,13 +29,23 @@ func (r *Reconciler) ensureRuntime(ctx context.Context, sc *scope) (bool, error)
 	}
 	sc.obj.Status.RuntimeName = name
 	sc.runtime = publish.Runtime{Namespace: runtime.Namespace, Name: runtime.Name, UID: string(runtime.UID)}
-	sc.language, sc.env = guestLanguage(runtime.Spec.Language), runtime.Spec.Env
-	if sc.obj.Spec.RuntimeRef == nil && runtime.Labels[sandboxv1alpha1.ImplicitLabel] == "" {
+	sc.language, sc.env, sc.files = guestLanguage(runtime.Spec.Language), runtime.Spec.Env, runtime.Spec.Files
+	switch {
+	case sc.obj.Spec.Runtime != nil:
+		if done, err := r.keepOwn(ctx, sc, &runtime); done || err != nil {
+			return done, err
+		}
+	case sc.obj.Spec.RuntimeRef == nil && runtime.Labels[sandboxv1alpha1.ImplicitLabel] == "":
 		return sc.conclude(conditions.Stalled, sandboxv1alpha1.InvalidSpecReason,
 			fmt.Sprintf("SandboxRuntime %s exists and is not a shared one; delete it or use spec.runtimeRef", name))
 	}
+	sc.runtimeTrouble = trouble(&runtime)
 	if reason, message := unservable(&runtime); reason != "" {
-		r.withdraw(sc.obj.UID, sc.known)
+		if reason == sandboxv1alpha1.DaemonUnavailableReason {
+			r.pause(sc.obj.UID, sc.known)
+		} else {
+			r.withdraw(sc.obj.UID, sc.known)
+		}
 		return sc.conclude(conditions.Waiting, reason, fmt.Sprintf("SandboxRuntime %s: %s", name, message))
 	}
 	return false, nil
@@ -61,14 +71,32 @@ func unservable(runtime *sandboxv1alpha1.SandboxRuntime) (reason, message string
 	}
 }
 
+// trouble is why a runtime is not ready, in its own words, or nil: what it waits
+// for, its functions wait for too.
+func trouble(runtime *sandboxv1alpha1.SandboxRuntime) *conditions.Outcome {
+	ready := conditions.Find(runtime, sandboxv1alpha1.ReadyCondition)
+	if ready == nil || ready.Status != metav1.ConditionFalse || ready.ObservedGeneration != runtime.Generation {
+		return nil
+	}
+	return &conditions.Outcome{Reason: ready.Reason, Message: fmt.Sprintf("SandboxRuntime %s: %s", runtime.Name, ready.Message)}
+}
+
 func (r *Reconciler) missingRuntime(ctx context.Context, sc *scope, name string) (bool, error) {
 	if sc.obj.Spec.RuntimeRef != nil {
 		r.withdraw(sc.obj.UID, sc.known)
 		return sc.conclude(conditions.Waiting, sandboxv1alpha1.ReferenceNotFoundReason,
 			fmt.Sprintf("spec.runtimeRef: SandboxRuntime %s does not exist", name))
 	}
-	err := r.Client.Create(ctx, implicitRuntime(sc.obj, name))
-	if err != nil && !apierrors.IsAlreadyExists(err) {
+	wanted := implicitRuntime(sc.obj, name)
+	if sc.obj.Spec.Runtime != nil {
+		wanted = ownRuntime(sc.obj, name)
+	}
+	err := r.Client.Create(ctx, wanted)
+	switch {
+	case apierrors.IsInvalid(err):
+		return sc.conclude(conditions.Stalled, sandboxv1alpha1.InvalidSpecReason,
+			fmt.Sprintf("spec.runtime: SandboxRuntime %s cannot be made: %v", name, err))
+	case err != nil && !apierrors.IsAlreadyExists(err):
 		return false, fmt.Errorf("creating SandboxRuntime %s: %w", name, err)
 	}
 	return sc.conclude(conditions.Progressing, sandboxv1alpha1.SandboxFunctionRuntimeNotReadyReason,

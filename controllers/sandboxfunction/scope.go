@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	sandboxv1alpha1 "github.com/sandbox-operator/sandbox-operator/api/v1alpha1"
@@ -20,12 +21,14 @@ type scope struct {
 	status *patch.Status
 	known  *functionMemory
 
-	source  string
 	digest  string
 	runtime publish.Runtime
-	// language of the runtime, and its environment, whose Secrets must not show.
+	// runtimeTrouble is why the runtime has no sandbox, nil if it says nothing.
+	runtimeTrouble *conditions.Outcome
+	// language of the runtime, and its variables and files, whose Secrets must not show.
 	language wire.Language
 	env      []sandboxv1alpha1.EnvVar
+	files    []sandboxv1alpha1.File
 
 	// runtimeReady and published are set by the steps that got that far.
 	runtimeReady, published bool
@@ -48,6 +51,14 @@ func (sc *scope) requeueIn(d time.Duration) {
 	if sc.requeue == 0 || d < sc.requeue {
 		sc.requeue = d
 	}
+}
+
+// result is what Reconcile returns: an error is tried again by itself.
+func (sc *scope) result(err error) (ctrl.Result, error) {
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{RequeueAfter: sc.requeue}, nil
 }
 
 // conclude ends the reconciliation with what users read; it returns what a step

@@ -35,6 +35,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		For(&sandboxv1alpha1.SandboxFunction{}, builder.WithPredicates(changed.ByOthers())).
 		Watches(&sandboxv1alpha1.SandboxFunction{}, handler.EnqueueRequestsFromMapFunc(r.rivals),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&sandboxv1alpha1.SandboxFunction{}, handler.EnqueueRequestsFromMapFunc(r.waitersForPrefix),
+			builder.WithPredicates(gone())).
 		Watches(&sandboxv1alpha1.SandboxRuntime{}, handler.EnqueueRequestsFromMapFunc(r.functionsOfRuntime),
 			builder.WithPredicates(servingChanged())).
 		WatchesMetadata(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.functionsOfConfigMap)).
@@ -59,6 +61,15 @@ func servingChanged() predicate.Predicate {
 	}}
 }
 
+// gone leaves nothing but deletions.
+func gone() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc:  func(event.CreateEvent) bool { return false },
+		UpdateFunc:  func(event.UpdateEvent) bool { return false },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+	}
+}
+
 // rivals are the functions of the same id: one may take over when another goes.
 func (r *Reconciler) rivals(ctx context.Context, obj client.Object) []reconcile.Request {
 	id := obj.(*sandboxv1alpha1.SandboxFunction).Spec.FunctionID
@@ -75,7 +86,8 @@ func (r *Reconciler) functionsOfConfigMap(ctx context.Context, obj client.Object
 
 func (r *Reconciler) find(ctx context.Context, opts ...client.ListOption) []reconcile.Request {
 	var list sandboxv1alpha1.SandboxFunctionList
-	if err := r.Client.List(ctx, &list, opts...); err != nil {
+	// Only names are read, and a copy of every function would cost far more.
+	if err := r.Client.List(ctx, &list, append(opts, client.UnsafeDisableDeepCopy)...); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Finding the functions that a change concerns")
 		return nil
 	}

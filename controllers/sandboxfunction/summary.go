@@ -9,8 +9,7 @@ import (
 )
 
 // summarize writes the conditions from how far the steps came.
-func (r *Reconciler) summarize(sc *scope, err error) {
-	o := r.outcome(sc, err)
+func (r *Reconciler) summarize(sc *scope, o conditions.Outcome) {
 	set := func(kind string, good bool) {
 		switch {
 		case good:

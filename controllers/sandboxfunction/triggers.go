@@ -60,7 +60,7 @@ func (r *Reconciler) bindTriggers(_ context.Context, sc *scope) (bool, error) {
 	if sc.known.pendingSince.IsZero() {
 		sc.known.pendingSince = r.Clock.Now()
 	}
-	sc.requeueIn(pendingRetry(r.Clock.Since(sc.known.pendingSince)))
+	sc.requeueIn(spread(pendingRetry(r.Clock.Since(sc.known.pendingSince))))
 	return sc.conclude(conditions.Waiting, sandboxv1alpha1.SandboxFunctionTriggersPendingReason,
 		fmt.Sprintf("spec.triggers: %s is not registered; see status.triggers", pending))
 }

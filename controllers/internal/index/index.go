@@ -4,6 +4,7 @@ package index
 
 import (
 	"context"
+	"slices"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -14,13 +15,16 @@ import (
 const (
 	// FunctionByID finds SandboxFunctions of all namespaces by functionID.
 	FunctionByID = "spec.functionID"
+	// FunctionByPrefix finds SandboxFunctions of all namespaces by id prefix.
+	FunctionByPrefix = "prefix"
 	// FunctionByRuntime finds SandboxFunctions by the name of their runtime, the
 	// implicit one included.
 	FunctionByRuntime = "runtime"
 	// FunctionByConfigMap finds SandboxFunctions by the ConfigMap of their source.
 	FunctionByConfigMap = "spec.source.configMapKeyRef.name"
-	// RuntimeByConfigMap finds SandboxRuntimes by a ConfigMap of their environment.
-	RuntimeByConfigMap = "spec.env.configMapKeyRef.name"
+	// RuntimeByConfigMap finds SandboxRuntimes by a ConfigMap of their variables and
+	// files.
+	RuntimeByConfigMap = "spec.configMapKeyRef.name"
 )
 
 // Definition is one index.
@@ -34,6 +38,7 @@ type Definition struct {
 func Definitions() []Definition {
 	return []Definition{
 		{&sandboxv1alpha1.SandboxFunction{}, FunctionByID, functionID},
+		{&sandboxv1alpha1.SandboxFunction{}, FunctionByPrefix, functionPrefix},
 		{&sandboxv1alpha1.SandboxFunction{}, FunctionByRuntime, functionRuntime},
 		{&sandboxv1alpha1.SandboxFunction{}, FunctionByConfigMap, functionConfigMap},
 		{&sandboxv1alpha1.SandboxRuntime{}, RuntimeByConfigMap, runtimeConfigMaps},
@@ -54,6 +59,10 @@ func functionID(obj client.Object) []string {
 	return []string{obj.(*sandboxv1alpha1.SandboxFunction).Spec.FunctionID}
 }
 
+func functionPrefix(obj client.Object) []string {
+	return []string{Prefix(obj.(*sandboxv1alpha1.SandboxFunction).Spec.FunctionID)}
+}
+
 func functionRuntime(obj client.Object) []string {
 	return []string{RuntimeName(obj.(*sandboxv1alpha1.SandboxFunction))}
 }
@@ -66,11 +75,7 @@ func functionConfigMap(obj client.Object) []string {
 }
 
 func runtimeConfigMaps(obj client.Object) []string {
-	var names []string
-	for _, e := range obj.(*sandboxv1alpha1.SandboxRuntime).Spec.Env {
-		if e.ValueFrom != nil && e.ValueFrom.ConfigMapKeyRef != nil {
-			names = append(names, e.ValueFrom.ConfigMapKeyRef.Name)
-		}
-	}
-	return names
+	names := obj.(*sandboxv1alpha1.SandboxRuntime).Spec.ConfigMapNames()
+	slices.Sort(names)
+	return slices.Compact(names)
 }

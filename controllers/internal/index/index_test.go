@@ -75,6 +75,19 @@ func TestRuntimeName_sharesByPrefixAndLanguageOnly(t *testing.T) {
 	}
 }
 
+func TestRuntimeName_ofAnOwnRuntime(t *testing.T) {
+	seen := map[string]bool{index.RuntimeName(function("shop::price", sandboxv1alpha1.LanguageNode)): true}
+	for _, name := range []string{"price", "price-own", "price.own", strings.Repeat("p", 63), strings.Repeat("p", 62) + "q", "shop-node"} {
+		fn := function("shop::price", "")
+		fn.Name, fn.Spec.Runtime = name, &sandboxv1alpha1.FunctionRuntime{Language: sandboxv1alpha1.LanguageNode}
+		got := index.RuntimeName(fn)
+		if errs := validation.IsDNS1123Label(got); len(errs) > 0 || seen[got] {
+			t.Errorf("the runtime of %s is called %q (taken: %t), %v", name, got, seen[got], errs)
+		}
+		seen[got] = true
+	}
+}
+
 func TestSlug(t *testing.T) {
 	for text, want := range map[string]string{
 		"shop": "shop", "Shop::Price": "shop-price", "--a--b--": "a-b", "": "x", "::": "x",
@@ -105,8 +118,8 @@ func TestDefinitions(t *testing.T) {
 	runtime := &sandboxv1alpha1.SandboxRuntime{
 		ObjectMeta: metav1.ObjectMeta{Name: "mine"},
 		Spec: sandboxv1alpha1.SandboxRuntimeSpec{GuestSpec: sandboxv1alpha1.GuestSpec{Env: []sandboxv1alpha1.EnvVar{
-			{Name: "A", ValueFrom: &sandboxv1alpha1.EnvVarSource{ConfigMapKeyRef: key("settings")}},
-			{Name: "B", ValueFrom: &sandboxv1alpha1.EnvVarSource{SecretKeyRef: key("secrets")}},
+			{Name: "A", ValueFrom: &sandboxv1alpha1.KeySource{ConfigMapKeyRef: key("settings")}},
+			{Name: "B", ValueFrom: &sandboxv1alpha1.KeySource{SecretKeyRef: key("secrets")}},
 			{Name: "C"},
 		}}},
 	}
@@ -121,6 +134,7 @@ func TestDefinitions(t *testing.T) {
 		want  []string
 	}{
 		index.FunctionByID:        {&sandboxv1alpha1.SandboxFunctionList{}, "shop::price", []string{"shared"}},
+		index.FunctionByPrefix:    {&sandboxv1alpha1.SandboxFunctionList{}, "shop", []string{"own", "shared"}},
 		index.FunctionByRuntime:   {&sandboxv1alpha1.SandboxFunctionList{}, "mine", []string{"own"}},
 		index.FunctionByConfigMap: {&sandboxv1alpha1.SandboxFunctionList{}, "code", []string{"own"}},
 		index.RuntimeByConfigMap:  {&sandboxv1alpha1.SandboxRuntimeList{}, "settings", []string{"mine"}},

@@ -48,11 +48,15 @@ func Slug(s string) string {
 }
 
 // RuntimeName is the name of the SandboxRuntime that a function runs in: the one
-// it refers to, or the one it shares with the functions of its id prefix and
-// language.
+// it refers to, the one that is its own, or the one it shares with the functions
+// of its id prefix and language.
 func RuntimeName(fn *sandboxv1alpha1.SandboxFunction) string {
-	if fn.Spec.RuntimeRef != nil {
+	switch {
+	case fn.Spec.RuntimeRef != nil:
 		return fn.Spec.RuntimeRef.Name
+	case fn.Spec.Runtime != nil:
+		// The hash keeps it apart from a runtime that somebody names like a function.
+		return Slug(fn.Name) + "-own-" + Hash("own/"+fn.Name)
 	}
 	prefix := Prefix(fn.Spec.FunctionID)
 	language := strings.ToLower(string(fn.Spec.Language))
