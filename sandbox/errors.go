@@ -25,7 +25,7 @@ type BusyError struct{}
 func NewBusyError() *BusyError { return &BusyError{} }
 
 func (e *BusyError) Error() string {
-	return "the sandbox is at its exec concurrency cap (S003); retry when a slot is free"
+	return "the sandbox is at its exec concurrency cap (S003); try again when a slot is free"
 }
 
 // CapacityError says that the back end takes no further sandbox now.

@@ -9,8 +9,10 @@ import (
 	sandboxv1alpha1 "github.com/sandbox-operator/sandbox-operator/api/v1alpha1"
 	"github.com/sandbox-operator/sandbox-operator/bus/publish"
 	"github.com/sandbox-operator/sandbox-operator/controllers/internal/operations"
+	"github.com/sandbox-operator/sandbox-operator/controllers/internal/prepare"
 	"github.com/sandbox-operator/sandbox-operator/guest/wire"
 	"github.com/sandbox-operator/sandbox-operator/sandbox"
+	"github.com/sandbox-operator/sandbox-operator/sandbox/capacity"
 )
 
 const (
@@ -18,8 +20,6 @@ const (
 	// limit (contracts/code-runner.md §8: creation has 300 s).
 	bootAllowance = 300 * time.Second
 	stopTimeout   = 30 * time.Second
-	capacityPause = 2 * time.Second
-	busyPause     = 20 * time.Millisecond
 )
 
 // errCancelled is the cause with which the attempt of a cancelled run ends.
@@ -32,6 +32,8 @@ type attempt struct {
 	// sandbox to make.
 	runtime *publish.Runtime
 	create  sandbox.CreateRequest
+	// plan is what that sandbox needs before the program.
+	plan    prepare.Plan
 	digest  string
 	request wire.RunRequest
 	timeout time.Duration
@@ -64,7 +66,7 @@ type failure struct {
 // execute runs the program, once. All of it is bounded by the program's limit
 // and the allowance for boot and queue.
 func (r *Reconciler) execute(ctx context.Context, a attempt) result {
-	ctx, cancel := context.WithTimeout(ctx, a.timeout+bootAllowance)
+	ctx, cancel := context.WithTimeout(ctx, a.limit())
 	defer cancel()
 	res := result{secrets: a.secrets}
 	res.timings.QueueMilliseconds = max(r.Clock.Since(a.accepted).Milliseconds(), 0)
@@ -74,27 +76,65 @@ func (r *Reconciler) execute(ctx context.Context, a attempt) result {
 	} else {
 		err = r.inOwnSandbox(ctx, a, &res)
 	}
-	if err != nil {
-		res.failure = r.explain(ctx, err)
-	} else if res.run != nil && res.run.TimedOut {
+	switch run := res.run; {
+	case err != nil:
+		res.failure = explain(ctx, err)
+	case run != nil && run.TimedOut:
 		res.failure = &failure{reason: sandboxv1alpha1.SandboxRunTimeoutReason, message: "the program passed its deadline"}
+	case run != nil && run.Canceled:
+		res.failure = cancelled()
 	}
 	return res
 }
 
-func (r *Reconciler) inOwnSandbox(ctx context.Context, a attempt, res *result) error {
-	booted, err := r.Runner.Boot(ctx, a.create)
-	for a.patient && sandbox.IsCapacity(err) && r.pause(ctx, capacityPause) {
-		booted, err = r.Runner.Boot(ctx, a.create)
+// ticket says how the run stands in the queue for a place in the daemon. A bus
+// caller is told at once that there is none, unless an idle sandbox can go.
+func (a *attempt) ticket(waited *time.Duration) capacity.Ticket {
+	ticket := capacity.Ticket{
+		Class: capacity.Always(capacity.Run), Since: a.accepted, Displace: true,
+		OnPlace: func(d time.Duration) { *waited = d },
 	}
+	if a.patient {
+		ticket.Wait = a.limit()
+	}
+	return ticket
+}
+
+// limit bounds an attempt.
+func (a *attempt) limit() time.Duration {
+	limit := a.timeout + bootAllowance
+	if !a.plan.IsEmpty() {
+		limit += prepare.Timeout
+	}
+	return limit
+}
+
+func (r *Reconciler) inOwnSandbox(ctx context.Context, a attempt, res *result) error {
+	var waited time.Duration
+	booted, err := r.Runner.Boot(capacity.WithTicket(ctx, a.ticket(&waited)), a.create)
 	if err != nil {
 		r.Fleet.Poke()
 		return err
 	}
-	res.timings.BootMilliseconds = booted.Create.Milliseconds()
+	res.timings.QueueMilliseconds += waited.Milliseconds()
+	res.timings.BootMilliseconds = (booted.Create - waited).Milliseconds()
 	res.timings.PlantMilliseconds = booted.Prepare.Milliseconds()
 	defer r.destroy(ctx, booted.ID, res)
+	if err := r.outfit(ctx, booted.ID, a, res); err != nil {
+		return err
+	}
 	return r.program(ctx, booted.ID, a, res)
+}
+
+// outfit makes the sandbox fit for the program.
+func (r *Reconciler) outfit(ctx context.Context, id sandbox.ID, a attempt, res *result) error {
+	if a.plan.IsEmpty() {
+		return nil
+	}
+	begin := r.Clock.Now()
+	err := prepare.Prepare(ctx, r.Runner, r.Provider, id, a.plan)
+	res.timings.PlantMilliseconds += r.Clock.Since(begin).Milliseconds()
+	return err
 }
 
 // destroy stops the run's sandbox, also after a cancellation. One that cannot be
@@ -107,25 +147,6 @@ func (r *Reconciler) destroy(ctx context.Context, id sandbox.ID, res *result) {
 		r.Fleet.Poke()
 	}
 	res.timings.CleanupMilliseconds = r.Clock.Since(begin).Milliseconds()
-}
-
-// inRuntime takes a slot of the SandboxRuntime. A refusal from the daemon before
-// the program began is tried again; nothing else is.
-func (r *Reconciler) inRuntime(ctx context.Context, a attempt, res *result) error {
-	for {
-		lease, err := r.Table.Acquire(ctx, *a.runtime, "")
-		if err != nil {
-			return err
-		}
-		err = r.program(ctx, lease.ID, a, res)
-		if sandbox.IsNotFound(err) || sandbox.IsDead(err) {
-			lease.Lost()
-		}
-		lease.Release()
-		if !sandbox.IsBusy(err) || !r.pause(ctx, busyPause) {
-			return err
-		}
-	}
 }
 
 func (r *Reconciler) program(ctx context.Context, id sandbox.ID, a attempt, res *result) error {
@@ -143,30 +164,24 @@ func (r *Reconciler) program(ctx context.Context, id sandbox.ID, a attempt, res 
 	return nil
 }
 
-func (r *Reconciler) pause(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-r.Clock.After(d):
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
 // explain turns an error of the attempt into what users and callers are told. No
 // text holds an id.
-func (r *Reconciler) explain(ctx context.Context, err error) *failure {
+func explain(ctx context.Context, err error) *failure {
 	cause := context.Cause(ctx)
+	unfit := prepare.AsError(err)
 	switch {
 	case errors.Is(cause, errCancelled), errors.Is(cause, errDeleted):
 		return cancelled()
 	case errors.Is(cause, operations.ErrStopped):
 		return &failure{reason: sandboxv1alpha1.SandboxRunInterruptedReason,
 			message: "the operator was stopped while the program ran; it may have had effects and is not repeated"}
+	case unfit != nil:
+		return &failure{reason: sandboxv1alpha1.SandboxRunPrepareFailedReason, message: "spec.runtime." + unfit.Error()}
 	case sandbox.IsTimeout(err), errors.Is(err, context.DeadlineExceeded):
 		return &failure{reason: sandboxv1alpha1.SandboxRunTimeoutReason, message: "the program passed its deadline"}
-	case sandbox.IsCapacity(err), errors.Is(err, publish.ErrQueueFull):
+	case sandbox.IsCapacity(err), errors.Is(err, publish.ErrQueueFull), errors.Is(err, errNoTurn):
 		return &failure{reason: sandboxv1alpha1.CapacityReason, message: err.Error()}
-	case sandbox.IsNotFound(err), sandbox.IsDead(err), errors.Is(err, publish.ErrRuntimeGone):
+	case sandbox.IsNotFound(err), errors.Is(err, errSandboxLost), errors.Is(err, publish.ErrRuntimeGone):
 		return &failure{reason: sandboxv1alpha1.SandboxRunSandboxFailedReason, lost: true,
 			message: "the sandbox was lost"}
 	default:

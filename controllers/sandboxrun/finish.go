@@ -56,7 +56,7 @@ func verdict(res result) (reason, message string) {
 // secrets taken out, and a small result. A bus run shows no output.
 func (r *Reconciler) show(sc *scope, res result) {
 	status := &sc.obj.Status
-	if !res.run.TimedOut {
+	if !res.run.TimedOut && !res.run.Canceled {
 		code := int32(res.run.ExitCode) //nolint:gosec // an exit code has 8 bits
 		success := code == 0
 		status.ExitCode, status.Success = &code, &success

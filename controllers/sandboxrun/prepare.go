@@ -15,7 +15,9 @@ import (
 	"github.com/sandbox-operator/sandbox-operator/bus/publish"
 	"github.com/sandbox-operator/sandbox-operator/controllers/internal/conditions"
 	"github.com/sandbox-operator/sandbox-operator/controllers/internal/environment"
+	"github.com/sandbox-operator/sandbox-operator/controllers/internal/prepare"
 	"github.com/sandbox-operator/sandbox-operator/controllers/internal/redact"
+	"github.com/sandbox-operator/sandbox-operator/guest/runner"
 	"github.com/sandbox-operator/sandbox-operator/guest/wire"
 	"github.com/sandbox-operator/sandbox-operator/sandbox"
 )
@@ -53,9 +55,14 @@ func (r *Reconciler) prepare(ctx context.Context, sc *scope) (bool, error) {
 	if err == nil && sc.outcome == nil {
 		sc.attempt.request, err = r.request(ctx, sc, source)
 	}
-	if environment.IsNotFound(err) {
+	switch {
+	case environment.IsNotFound(err):
 		sc.requeue = referenceRetry
 		return sc.conclude(conditions.Waiting, sandboxv1alpha1.ReferenceNotFoundReason, "spec: "+err.Error())
+	case prepare.IsInvalid(err):
+		return r.finish(sc, result{failure: &failure{
+			reason: sandboxv1alpha1.InvalidSpecReason, message: "spec: " + err.Error(),
+		}})
 	}
 	return sc.outcome != nil, err
 }
@@ -117,17 +124,22 @@ func (r *Reconciler) place(ctx context.Context, sc *scope) error {
 		}})
 		return err
 	}
+	if sc.fromBus() {
+		// A runtime that may not boot would keep its caller waiting.
+		if held, err := r.holdFromBus(sc, &runtime.Spec.GuestSpec); held {
+			return err
+		}
+	}
 	if off := switchedOff(runtime); off != "" {
 		sc.requeue = referenceRetry
 		_, err = sc.conclude(conditions.Waiting, sandboxv1alpha1.SandboxFunctionRuntimeNotReadyReason,
 			fmt.Sprintf("SandboxRuntime %s %s", ref.Name, off))
 		return err
 	}
-	env, err := environment.Resolve(ctx, r.Reader, runtime.Namespace, runtime.Spec.Env)
-	if err != nil && !environment.IsNotFound(err) {
+	sc.attempt.secrets, err = prepare.Secrets(ctx, r.Reader, runtime.Namespace, runtime.Spec.Env, runtime.Spec.Files)
+	if err != nil {
 		return err
 	}
-	sc.attempt.secrets = redact.SecretValues(runtime.Spec.Env, env)
 	sc.attempt.language = runtime.Spec.Language
 	sc.attempt.runtime = &publish.Runtime{Namespace: runtime.Namespace, Name: runtime.Name, UID: string(runtime.UID)}
 	return nil
@@ -169,18 +181,24 @@ func (r *Reconciler) ownSandbox(ctx context.Context, sc *scope) error {
 	if guest == nil {
 		guest = &sandboxv1alpha1.GuestSpec{}
 	}
+	if held, err := r.holdFromBus(sc, guest); held {
+		return err
+	}
 	env, err := environment.Resolve(ctx, r.Reader, sc.obj.Namespace, guest.Env)
 	if err != nil {
 		return err
 	}
 	sc.attempt.secrets = append(sc.attempt.secrets, redact.SecretValues(guest.Env, env)...)
-	env["OTEL_ENABLED"] = "false"
-	if guest.HasBusAccess() {
-		env["III_URL"] = r.GuestBusURL
+	if sc.attempt.plan, err = r.plan(ctx, sc, guest); err != nil {
+		return fmt.Errorf("runtime: %w", err)
 	}
+	env["OTEL_ENABLED"] = "false"
 	nonce := sandbox.NewNonce()
 	sum := sha256.Sum256([]byte(nonce))
 	sc.attempt.digest = hex.EncodeToString(sum[:])
+	if guest.HasBusAccess() {
+		env["III_URL"] = r.guestURL(sc)
+	}
 	sc.attempt.language = sc.obj.Spec.Language
 	sc.attempt.create = sandbox.CreateRequest{
 		Image: guest.ImageFor(sc.obj.Spec.Language), CPUs: guest.CPUs(), MemoryMiB: guest.MemoryMiB(),
@@ -190,6 +208,18 @@ func (r *Reconciler) ownSandbox(ctx context.Context, sc *scope) error {
 	return nil
 }
 
+// plan resolves what the sandbox needs before the program.
+func (r *Reconciler) plan(ctx context.Context, sc *scope, guest *sandboxv1alpha1.GuestSpec) (prepare.Plan, error) {
+	plan, err := prepare.Resolve(ctx, r.Reader, sc.obj.Namespace, sc.obj.Spec.Language, guest)
+	if err != nil {
+		return plan, err
+	}
+	sc.attempt.secrets = append(sc.attempt.secrets, plan.Secrets...)
+	// A program of the plan may print any Secret of the sandbox.
+	plan.Secrets = sc.attempt.secrets
+	return plan, prepare.Check(guest, plan)
+}
+
 func (r *Reconciler) request(ctx context.Context, sc *scope, source string) (wire.RunRequest, error) {
 	spec := &sc.obj.Spec
 	env, err := environment.Resolve(ctx, r.Reader, sc.obj.Namespace, spec.Env)
@@ -197,9 +227,14 @@ func (r *Reconciler) request(ctx context.Context, sc *scope, source string) (wir
 		return wire.RunRequest{}, err
 	}
 	sc.attempt.secrets = append(sc.attempt.secrets, redact.SecretValues(spec.Env, env)...)
+	files, secrets, err := prepare.Files(ctx, r.Reader, sc.obj.Namespace, spec.Files)
+	if err != nil {
+		return wire.RunRequest{}, err
+	}
+	sc.attempt.secrets = append(sc.attempt.secrets, secrets...)
 	request := wire.RunRequest{
-		Language: guestLanguage(sc.attempt.language), Source: source, Args: spec.Args, Env: env,
-		Stdin: []byte(spec.Stdin), Folder: workFolder,
+		Language: prepare.Language(sc.attempt.language), Source: source, Args: spec.Args, Env: env,
+		Stdin: []byte(spec.Stdin), Files: files, Folder: workFolder, Token: runner.NewToken(),
 		KeepFiles: sc.attempt.runtime != nil, KeepProcesses: sc.attempt.runtime != nil,
 		TimeoutMs: r.timeout(spec).Milliseconds(),
 		// The engine refuses a second worker of the same name.
@@ -222,13 +257,6 @@ func (r *Reconciler) timeout(spec *sandboxv1alpha1.SandboxRunSpec) time.Duration
 		return r.DefaultTimeout
 	}
 	return time.Duration(*spec.TimeoutMilliseconds) * time.Millisecond
-}
-
-func guestLanguage(l sandboxv1alpha1.Language) wire.Language {
-	if l == sandboxv1alpha1.LanguagePython {
-		return wire.Python
-	}
-	return wire.Node
 }
 
 // start announces the attempt; it begins once the announcement is written.

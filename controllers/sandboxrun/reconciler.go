@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	sandboxv1alpha1 "github.com/sandbox-operator/sandbox-operator/api/v1alpha1"
+	"github.com/sandbox-operator/sandbox-operator/bus/guestaccess"
 	"github.com/sandbox-operator/sandbox-operator/bus/publish"
 	"github.com/sandbox-operator/sandbox-operator/controllers/internal/operations"
 	"github.com/sandbox-operator/sandbox-operator/controllers/internal/patch"
@@ -25,8 +26,8 @@ import (
 	"github.com/sandbox-operator/sandbox-operator/sandbox/fleet"
 )
 
-// +kubebuilder:rbac:groups=sandbox.iii.dev,resources=sandboxruns,verbs=get;list;watch;create;update;patch;delete
-// +kubebuilder:rbac:groups=sandbox.iii.dev,resources=sandboxruns/status,verbs=get;update;patch
+// +kubebuilder:rbac:groups=sandbox.iii.dev,resources=sandboxruns,verbs=list;watch;delete
+// +kubebuilder:rbac:groups=sandbox.iii.dev,resources=sandboxruns/status,verbs=patch
 // +kubebuilder:rbac:groups=sandbox.iii.dev,resources=sandboxruntimes,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=secrets;configmaps,verbs=get
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
@@ -52,8 +53,8 @@ type Options struct {
 	Clock    clock.WithTicker
 	// OperatorID is the UID of this installation, part of every marker.
 	OperatorID string
-	// GuestBusURL is the bus as guests reach it.
-	GuestBusURL string
+	// GuestBus is the guests' way to the bus.
+	GuestBus *guestaccess.Access
 	// WorkerName begins the names of guest workers.
 	WorkerName string
 	// DefaultTimeout bounds programs that name no timeout.

@@ -3,6 +3,7 @@ package sandboxrun
 import (
 	"bytes"
 	"context"
+	"strings"
 	"sync"
 	"time"
 
@@ -154,13 +155,22 @@ func (res result) toOutcome() shim.Outcome {
 		o.TruncatedStdout, o.TruncatedStderr = run.StdoutTruncated, run.StderrTruncated
 		o.ExitCode, o.Success = run.ExitCode, run.ExitCode == 0 && !run.TimedOut
 	}
-	if f := res.failure; f != nil {
+	switch f := res.failure; {
+	case f != nil:
+		o.Failure = &shim.Failure{Code: f.code(), Message: f.message}
+	case res.run != nil && res.run.OutOfMemory:
 		o.Failure = &shim.Failure{
-			Code: f.code(), Message: f.message, PartialStdout: o.Stdout, PartialStderr: o.Stderr,
+			Code: shim.FailureExhausted, Message: "the program was killed because the sandbox ran out of memory; use less of it",
 		}
+	}
+	if o.Failure != nil {
+		o.Failure.PartialStdout, o.Failure.PartialStderr = o.Stdout, o.Stderr
 	}
 	return o
 }
+
+// diskFull is how Linux words ENOSPC, in whatever text it comes.
+const diskFull = "no space left on device"
 
 func (f *failure) code() shim.FailureCode {
 	switch {
@@ -172,6 +182,10 @@ func (f *failure) code() shim.FailureCode {
 		return shim.FailureCapacity
 	case f.reason == sandboxv1alpha1.SandboxRunCancelledReason:
 		return shim.FailureCancelled
+	case f.reason == sandboxv1alpha1.InvalidSpecReason:
+		return shim.FailureInvalid
+	case strings.Contains(strings.ToLower(f.message), diskFull):
+		return shim.FailureExhausted
 	default:
 		return shim.FailureEngine
 	}

@@ -10,7 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	testingclock "k8s.io/utils/clock/testing"
 
+	sandboxv1alpha1 "github.com/sandbox-operator/sandbox-operator/api/v1alpha1"
 	"github.com/sandbox-operator/sandbox-operator/bus/shim"
+	"github.com/sandbox-operator/sandbox-operator/guest/wire"
 )
 
 func TestResults_offersCountTheirCallers(t *testing.T) {
@@ -126,5 +128,45 @@ func waitFor(t *testing.T, r *Results, want int) {
 			t.Fatalf("%d outcomes, want %d", got, want)
 		case <-time.After(time.Millisecond):
 		}
+	}
+}
+
+func TestResult_failures(t *testing.T) {
+	printed := func(change func(*wire.Run)) *wire.Run {
+		run := &wire.Run{Stdout: "out", Stderr: "err", ExitCode: 137, Signal: "SIGKILL"}
+		change(run)
+		return run
+	}
+	cases := map[string]struct {
+		res  result
+		want shim.FailureCode
+	}{
+		"a program that kills itself is a response": {result{run: printed(func(*wire.Run) {})}, ""},
+		"one that the kernel killed for its memory is none": {
+			result{run: printed(func(run *wire.Run) { run.OutOfMemory = true })}, shim.FailureExhausted},
+		"a deadline": {result{
+			run:     printed(func(run *wire.Run) { run.TimedOut = true }),
+			failure: &failure{reason: sandboxv1alpha1.SandboxRunTimeoutReason},
+		}, shim.FailureTimeout},
+		"a full disk": {result{failure: &failure{
+			reason: sandboxv1alpha1.SandboxRunSandboxFailedReason, message: "guest file /x: No space left on device",
+		}}, shim.FailureExhausted},
+		"a spec that cannot be": {result{failure: &failure{reason: sandboxv1alpha1.InvalidSpecReason}}, shim.FailureInvalid},
+		"no place":              {result{failure: &failure{reason: sandboxv1alpha1.CapacityReason}}, shim.FailureCapacity},
+		"a lost sandbox":        {result{failure: &failure{lost: true}}, shim.FailureGone},
+		"anything else":         {result{failure: &failure{message: "S300"}}, shim.FailureEngine},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			o := tc.res.toOutcome()
+			switch {
+			case o.Failure == nil && tc.want != "", o.Failure != nil && o.Failure.Code != tc.want:
+				t.Errorf("failure %+v, want %q", o.Failure, tc.want)
+			case o.Failure != nil && tc.res.run != nil && o.Failure.PartialStdout+o.Failure.PartialStderr != "outerr":
+				t.Errorf("failure %+v lacks what the program printed", o.Failure)
+			case o.Failure == nil && o.ExitCode != 137:
+				t.Errorf("exit code %d", o.ExitCode)
+			}
+		})
 	}
 }

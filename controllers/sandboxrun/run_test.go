@@ -42,7 +42,7 @@ func hangs() *atomic.Int32 {
 
 // withSecret gives the program a value of the Secret s.
 func withSecret(r *v1alpha1.SandboxRun) {
-	r.Spec.Env = []v1alpha1.EnvVar{{Name: "KEY", ValueFrom: &v1alpha1.EnvVarSource{
+	r.Spec.Env = []v1alpha1.EnvVar{{Name: "KEY", ValueFrom: &v1alpha1.KeySource{
 		SecretKeyRef: &v1alpha1.KeyReference{Name: "s", Key: "key"},
 	}}}
 }
@@ -309,7 +309,7 @@ var _ = Describe("A run in a SandboxRuntime", func() {
 		create(ctx, runtime())
 		run := newRun("mixed", inRuntime, func(r *v1alpha1.SandboxRun) {
 			r.Spec.Language = v1alpha1.LanguageNode
-			r.Spec.Env = []v1alpha1.EnvVar{{Name: "KEY", ValueFrom: &v1alpha1.EnvVarSource{
+			r.Spec.Env = []v1alpha1.EnvVar{{Name: "KEY", ValueFrom: &v1alpha1.KeySource{
 				SecretKeyRef: &v1alpha1.KeyReference{Name: "missing", Key: "key"},
 			}}}
 		})
