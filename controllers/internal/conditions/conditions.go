@@ -15,6 +15,7 @@ type Object interface {
 	client.Object
 	GetConditions() []metav1.Condition
 	SetConditions([]metav1.Condition)
+	GetObservedGeneration() int64
 	SetObservedGeneration(int64)
 }
 
@@ -49,6 +50,11 @@ type Outcome struct {
 // Summarize writes Ready, Reconciling and Stalled, and moves the observed
 // generation if this generation was handled.
 func Summarize(obj Object, o Outcome) {
+	// A new object has -1, so that no tool takes it for a ready one. From here on the
+	// conditions say where it stands; kstatus would not read them beside a -1.
+	if obj.GetObservedGeneration() < 0 {
+		obj.SetObservedGeneration(0)
+	}
 	switch o.State {
 	case Ready:
 		Set(obj, sandboxv1alpha1.ReadyCondition, metav1.ConditionTrue, o.Reason, o.Message)

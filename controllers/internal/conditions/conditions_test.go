@@ -75,6 +75,19 @@ func TestSummarize(t *testing.T) {
 	}
 }
 
+func TestSummarize_endsTheStateOfANewObject(t *testing.T) {
+	for state, want := range map[conditions.State]int64{
+		conditions.Progressing: 0, conditions.Waiting: 0, conditions.Stalled: 1, conditions.Ready: 1,
+	} {
+		obj := object(1)
+		obj.Status.ObservedGeneration = -1
+		conditions.Summarize(obj, conditions.Outcome{State: state, Reason: "Why", Message: "because"})
+		if got := obj.Status.ObservedGeneration; got != want {
+			t.Errorf("state %d: observed generation %d, want %d", state, got, want)
+		}
+	}
+}
+
 func TestSet_transitionTimeMovesWithTheStatusOnly(t *testing.T) {
 	obj, long := object(1), time.Now().Add(-time.Hour).Truncate(time.Second)
 	conditions.Set(obj, "Booted", metav1.ConditionTrue, "A", "a")

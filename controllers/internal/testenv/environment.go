@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -43,6 +44,9 @@ type Environment struct {
 	directory string
 }
 
+// patience is what each part may take to start, to stop or to install.
+const patience = 2 * time.Minute
+
 // Start brings an Environment up in about three seconds. The caller calls Stop
 // exactly once, unless Start failed: then nothing is left behind.
 func Start(options Options) (*Environment, error) {
@@ -58,6 +62,10 @@ func Start(options Options) (*Environment, error) {
 		CRDDirectoryPaths:     []string{crdDirectory(root)},
 		ErrorIfCRDPathMissing: true,
 		BinaryAssetsDirectory: assets,
+		// The defaults, 20 and 10 seconds, are too short on a machine that is busy.
+		ControlPlaneStartTimeout: patience,
+		ControlPlaneStopTimeout:  patience,
+		CRDInstallOptions:        envtest.CRDInstallOptions{MaxTime: patience},
 	}}
 	if err := e.start(root, assets, options); err != nil {
 		return nil, errors.Join(err, e.Stop())
