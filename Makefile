@@ -15,6 +15,13 @@ CONTROLLER_GEN := bin/tools/controller-gen
 KUBECTL ?= $(shell command -v kubectl || echo $(ROOT)/bin/k8s/kubectl)
 # Image that `make deploy` puts into the Deployment.
 IMG ?= sandbox-operator:latest
+# What isolates guests of conformance-sandbox and bench-sandbox: namespaces or qemu.
+BACKEND ?= namespaces
+SHORT ?=
+# Fewer functions and a shorter rest in bench-scale.
+QUICK ?=
+# Sets QEMU_ROOT for the back end that needs it, and stops where that fails.
+QEMU_ROOT = $(if $(filter qemu,$(BACKEND)),QEMU_ROOT=$$(hack/conformance/sandbox/fetch-qemu.sh) || exit; export QEMU_ROOT;)
 # Packages of `make test`, and further arguments for go test.
 PACKAGES ?= ./...
 TESTFLAGS ?=
@@ -49,6 +56,10 @@ test: controlplane build ## Run all tests with the race detector on real parts.
 e2e: controlplane build ## Run only the tests that start the whole stack.
 	@KUBEBUILDER_ASSETS=$(ROOT)/bin/k8s hack/test.sh -count=1 $(TESTFLAGS) ./hack/dev/... ./hack/e2e/...
 
+.PHONY: e2e-flux
+e2e-flux: controlplane build flux ## Drive the whole stack from Git, with the real controllers of Flux.
+	@KUBEBUILDER_ASSETS=$(ROOT)/bin/k8s hack/test.sh -count=1 -tags=flux $(TESTFLAGS) ./hack/e2e -ginkgo.label-filter=flux
+
 .PHONY: verify
 verify: tools guest ## Regenerate what is generated; fail if that, the format or go vet finds something.
 	@hack/verify.sh
@@ -68,20 +79,30 @@ bench-bus: ## Measure calls over the bus against a bare WebSocket; table and out
 	@$(PROGRESS) "compiling the benchmark" go build -o bin/bench-bus ./hack/benchbus
 	@bin/bench-bus
 
+.PHONY: bench-scale
+bench-scale: controlplane build ## Measure thousands of functions: writes, memory, time; table and out/bench-scale.json (QUICK=1 for fewer).
+	@$(PROGRESS) "compiling the benchmark" go build -o bin/bench-scale ./hack/benchscale
+	@QUICK=$(QUICK) bin/bench-scale
+
 .PHONY: conformance-bus
 conformance-bus: ## Drive the embedded engine with the published iii-sdk clients of npm and PyPI.
 	@$(PROGRESS) "compiling the suite" go build -o bin/conformance-bus ./hack/conformance/bus
 	@bin/conformance-bus
 
 .PHONY: conformance-sandbox
-conformance-sandbox: ## Drive the sandbox daemon with the published iii-sdk client, and try to escape from guests (BACKEND=namespaces).
+conformance-sandbox: ## Drive the sandbox daemon with the published iii-sdk client, and try to escape from guests (BACKEND=namespaces|qemu, SHORT=1).
 	@$(PROGRESS) "compiling the suite" env CGO_ENABLED=0 go build -trimpath -o bin/conformance-sandbox ./hack/conformance/sandbox
-	@bin/conformance-sandbox
+	@$(QEMU_ROOT) BACKEND=$(BACKEND) SHORT=$(SHORT) bin/conformance-sandbox
+
+.PHONY: conformance-runner
+conformance-runner: controlplane build ## Drive the whole stack with the published iii-sdk client through every row of the sandbox-code-runner contract.
+	@$(PROGRESS) "compiling the suite" go build -o bin/conformance-runner ./hack/conformance/runner
+	@bin/conformance-runner
 
 .PHONY: bench-sandbox
-bench-sandbox: ## Measure sandboxes beside bwrap; table and out/bench-sandbox.json.
+bench-sandbox: ## Measure sandboxes beside bwrap; table and out/bench-sandbox.json (BACKEND=namespaces|qemu).
 	@$(PROGRESS) "compiling the benchmark" env CGO_ENABLED=0 go build -trimpath -o bin/bench-sandbox ./hack/benchsandbox
-	@bin/bench-sandbox
+	@$(QEMU_ROOT) BACKEND=$(BACKEND) bin/bench-sandbox
 
 ##@ Build
 
@@ -100,6 +121,10 @@ guest: ## Build what is planted into sandboxes, and the Python SDK of the python
 controlplane: ## Build etcd, kube-apiserver, kube-controller-manager and kubectl into bin/k8s.
 	@hack/controlplane/build.sh
 
+.PHONY: flux
+flux: ## Build Flux's source-controller and kustomize-controller into bin/flux.
+	@hack/gitops/build.sh
+
 .PHONY: tools
 tools: ## Build the code generators into bin/tools.
 	@hack/tools/build.sh controller-gen crd-ref-docs ginkgo
@@ -111,7 +136,7 @@ generate: tools ## Regenerate the deep copy functions.
 .PHONY: manifests
 manifests: tools ## Regenerate the CRDs and the operator's role.
 	@$(CONTROLLER_GEN) crd:maxDescLen=1024 paths=./api/... output:crd:artifacts:config=config/crd/bases
-	@$(CONTROLLER_GEN) rbac:roleName=manager-role paths=./controllers/... paths=./bus/shim/... output:rbac:artifacts:config=config/rbac
+	@$(CONTROLLER_GEN) rbac:roleName=manager-role paths=./controllers/... output:rbac:artifacts:config=config/rbac
 
 .PHONY: docs
 docs: tools ## Regenerate the API reference.

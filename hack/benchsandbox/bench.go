@@ -11,18 +11,21 @@ import (
 
 	"github.com/sandbox-operator/sandbox-operator/hack/figures"
 	"github.com/sandbox-operator/sandbox-operator/sandbox/daemon"
-	"github.com/sandbox-operator/sandbox-operator/sandbox/daemon/namespaces"
 )
 
 // bench holds what the measurements share.
 type bench struct {
 	ctx     context.Context
-	backend *namespaces.Backend
-	// cold is a second back end, which keeps no agent ready for the next guest.
-	cold     *namespaces.Backend
+	backend measured
+	// cold is a second back end, which has nothing ready for the next guest.
+	cold     measured
 	options  options
 	progress io.Writer
 	metrics  figures.Metrics
+	// prefix begins the names of the metrics.
+	prefix    string
+	bursts    []int
+	idleCount int
 }
 
 const program = "/bin/true"
@@ -54,7 +57,7 @@ func (b *bench) cycleOnce() (created, stopped time.Duration, err error) {
 	return created, time.Since(began), err
 }
 
-// coldOnce is cycleOnce on a back end that keeps no agent ready.
+// coldOnce is cycleOnce on a back end that has nothing ready.
 func (b *bench) coldOnce() (time.Duration, error) {
 	warm := b.backend
 	b.backend = b.cold
@@ -91,12 +94,12 @@ func (b *bench) create() error {
 		}
 		others = append(others, took)
 	}
-	b.metrics["sandbox.create_ms"], b.metrics["sandbox.create_p90_ms"] = median(creates), quantile(creates, 0.9)
-	b.metrics["sandbox.create_cold_ms"] = median(cold)
-	b.metrics["sandbox.stop_ms"] = median(stops)
+	b.metrics[b.prefix+"create_ms"], b.metrics[b.prefix+"create_p90_ms"] = median(creates), quantile(creates, 0.9)
+	b.metrics[b.prefix+"create_cold_ms"] = median(cold)
+	b.metrics[b.prefix+"stop_ms"] = median(stops)
 	if bwrap != "" {
-		b.metrics["sandbox.bwrap_ms"] = median(others)
-		b.metrics["sandbox.create_ratio_bwrap"] = median(creates) / median(others)
+		b.metrics[b.prefix+"bwrap_ms"] = median(others)
+		b.metrics[b.prefix+"create_ratio_bwrap"] = median(creates) / median(others)
 	}
 	return nil
 }
@@ -141,14 +144,14 @@ func (b *bench) exec() error {
 	if err = errors.Join(err, m.Stop(context.WithoutCancel(b.ctx))); err != nil {
 		return err
 	}
-	b.metrics["sandbox.exec_ms"], b.metrics["sandbox.spawn_ms"] = median(execs), median(spawns)
-	b.metrics["sandbox.exec_over_spawn_ms"] = median(execs) - median(spawns)
+	b.metrics[b.prefix+"exec_ms"], b.metrics[b.prefix+"spawn_ms"] = median(execs), median(spawns)
+	b.metrics[b.prefix+"exec_over_spawn_ms"] = median(execs) - median(spawns)
 	return nil
 }
 
 // concurrent measures how long creates take that begin at the same time.
 func (b *bench) concurrent() error {
-	for _, n := range []int{1, 8, 32} {
+	for _, n := range b.bursts {
 		took := make([]time.Duration, n)
 		failures := make([]error, n)
 		began := time.Now()
@@ -160,8 +163,8 @@ func (b *bench) concurrent() error {
 		if err := errors.Join(failures...); err != nil {
 			return err
 		}
-		b.metrics[fmt.Sprintf("sandbox.concurrent_%d_ms", n)] = median(took)
-		b.metrics[fmt.Sprintf("sandbox.concurrent_%d_all_ms", n)] = millis(time.Since(began))
+		b.metrics[fmt.Sprintf("%sconcurrent_%d_ms", b.prefix, n)] = median(took)
+		b.metrics[fmt.Sprintf("%sconcurrent_%d_all_ms", b.prefix, n)] = millis(time.Since(began))
 	}
 	return nil
 }

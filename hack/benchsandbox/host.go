@@ -14,20 +14,16 @@ import (
 	"time"
 )
 
-const (
-	// idleSandboxes is how many the memory is averaged over.
-	idleSandboxes = 20
-	mebibyte      = 1 << 20
-)
+const mebibyte = 1 << 20
 
 // idle measures the memory of sandboxes that wait, agent and process 1 together,
 // as their proportional share of what is mapped.
 func (b *bench) idle() error {
-	machines, err := b.many(idleSandboxes)
+	machines, err := b.many(b.idleCount)
 	if err == nil {
 		var total float64
 		total, err = memoryOf(descendants())
-		b.metrics["sandbox.idle_mb"] = total / idleSandboxes
+		b.metrics[b.prefix+"idle_mb"] = total / float64(b.idleCount)
 	}
 	return errors.Join(err, b.stopAll(machines))
 }
@@ -36,15 +32,15 @@ func (b *bench) idle() error {
 func (b *bench) hold() error {
 	began := time.Now()
 	machines, err := b.many(b.options.held)
-	b.metrics["sandbox.held"] = float64(b.options.held)
-	b.metrics["sandbox.held_create_s"] = time.Since(began).Seconds()
+	b.metrics[b.prefix+"held"] = float64(b.options.held)
+	b.metrics[b.prefix+"held_create_s"] = time.Since(began).Seconds()
 	for _, m := range machines {
 		if err == nil {
 			err = b.use(m)
 		}
 	}
 	if err == nil {
-		b.metrics["sandbox.held_mb"], err = memoryOf(descendants())
+		b.metrics[b.prefix+"held_mb"], err = memoryOf(descendants())
 	}
 	return errors.Join(err, b.stopAll(machines))
 }
@@ -65,8 +61,8 @@ func (b *bench) cycle() error {
 		}
 		made += round
 	}
-	b.metrics["sandbox.cycles"] = float64(b.options.cycles)
-	b.metrics["sandbox.cycle_ms"] = millis(time.Since(began)) / float64(max(b.options.cycles, 1))
+	b.metrics[b.prefix+"cycles"] = float64(b.options.cycles)
+	b.metrics[b.prefix+"cycle_ms"] = millis(time.Since(began)) / float64(max(b.options.cycles, 1))
 	after, err := b.settled(before)
 	if err != nil {
 		return err
@@ -77,10 +73,10 @@ func (b *bench) cycle() error {
 	}
 	total := 0
 	for name, count := range left {
-		b.metrics["sandbox.leaked_"+name] = float64(max(count, 0))
+		b.metrics[b.prefix+"leaked_"+name] = float64(max(count, 0))
 		total += max(count, 0)
 	}
-	b.metrics["sandbox.leaked"] = float64(total)
+	b.metrics[b.prefix+"leaked"] = float64(total)
 	return nil
 }
 

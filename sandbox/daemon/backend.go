@@ -26,6 +26,13 @@ type Backend interface {
 	Close() error
 }
 
+// PatientBackend is a Backend whose guests may take longer to boot than usual.
+type PatientBackend interface {
+	Backend
+	// BootTimeout is how long a boot may take.
+	BootTimeout() time.Duration
+}
+
 // BootSpec describes one guest.
 type BootSpec struct {
 	// Image is a name from the daemon's catalog.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path"
 	"path/filepath"
+	"slices"
 	"sort"
 	"time"
 
@@ -36,6 +37,15 @@ type Config struct {
 	PerImageCaps map[string]ImageCap `json:"per_image_caps"`
 	// CustomImages maps catalog names to image references.
 	CustomImages map[string]string `json:"custom_images"`
+	// Backend is ours: what isolates guests, BackendNamespaces or BackendQEMU;
+	// empty is the former.
+	Backend string `json:"backend"`
+	// QEMURoot is ours: where the packages of BackendQEMU were installed or
+	// unpacked; empty is the root.
+	QEMURoot string `json:"qemu_root"`
+	// QEMUCache is ours: a folder for images and saved states; empty is one in the
+	// user's cache.
+	QEMUCache string `json:"qemu_cache"`
 	// GuestHostPorts is ours: the loopback ports of the host that guests with a
 	// network reach through their gateway. The real daemon opens all of them.
 	GuestHostPorts []int `json:"guest_host_ports"`
@@ -43,6 +53,12 @@ type Config struct {
 	// name, for what the real images have built in.
 	ImageMounts map[string][]Mount `json:"image_mounts"`
 }
+
+// The values of Config.Backend.
+const (
+	BackendNamespaces = "namespaces"
+	BackendQEMU       = "qemu"
+)
 
 // ImageCap bounds one sandbox of an image; zero fields do not bound.
 type ImageCap struct {
@@ -91,6 +107,13 @@ func (c Config) Validate() error {
 		return errors.New("configuration: default_cpus must be at least 1")
 	case c.DefaultMemoryMiB < 1:
 		return errors.New("configuration: default_memory_mb must be at least 1")
+	case !slices.Contains([]string{"", BackendNamespaces, BackendQEMU}, c.Backend):
+		return fmt.Errorf("configuration: backend %q is not one of %s, %s", c.Backend, BackendNamespaces, BackendQEMU)
+	}
+	for key, folder := range map[string]string{"qemu_root": c.QEMURoot, "qemu_cache": c.QEMUCache} {
+		if folder != "" && !filepath.IsAbs(folder) {
+			return fmt.Errorf("configuration: %s %q is not an absolute path", key, folder)
+		}
 	}
 	if err := c.validateImages(); err != nil {
 		return err

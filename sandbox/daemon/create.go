@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/google/uuid"
 )
@@ -47,13 +48,21 @@ func (d *Daemon) boot(ctx context.Context, req createRequest) (*entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, bootTimeout)
+	ctx, cancel := context.WithTimeout(ctx, d.bootTimeout())
 	defer cancel()
 	machine, err := d.backend.Boot(ctx, spec)
 	if err != nil {
 		return nil, newFault(codeBoot, "VM boot failed: %v", err)
 	}
 	return d.entry(req, machine), nil
+}
+
+// bootTimeout is the contract's (§9), unless the back end needs another.
+func (d *Daemon) bootTimeout() time.Duration {
+	if patient, ok := d.backend.(PatientBackend); ok {
+		return patient.BootTimeout()
+	}
+	return bootTimeout
 }
 
 // bootSpec checks a request in the order of §3.1.

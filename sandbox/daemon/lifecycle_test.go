@@ -59,8 +59,7 @@ func TestCreate_fields(t *testing.T) {
 
 func TestCreate_refusals(t *testing.T) {
 	b := &daemontest.Backend{Boots: func(_ context.Context, spec daemon.BootSpec) error {
-		switch spec.Env["FAIL"] {
-		case "boot":
+		if spec.Env["FAIL"] == "boot" {
 			return errors.New("no kernel")
 		}
 		return nil

@@ -5,6 +5,7 @@ import (
 	"context"
 	"embed"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -20,7 +21,7 @@ import (
 var files embed.FS
 
 // drive runs the rows' program in a folder of its own, beside its packages.
-func drive(ctx context.Context, world, modules string) rows.Report {
+func drive(ctx context.Context, name, world, modules string, progress io.Writer) rows.Report {
 	dir, err := os.MkdirTemp("", "conformance-sandbox-")
 	if err != nil {
 		return rows.Broken(err)
@@ -29,7 +30,11 @@ func drive(ctx context.Context, world, modules string) rows.Report {
 	if err := stage(dir, modules); err != nil {
 		return rows.Broken(err)
 	}
-	var output, complaints bytes.Buffer
+	var output collected
+	var complaints bytes.Buffer
+	reporting, done := context.WithCancel(ctx)
+	defer done()
+	go output.report(reporting, name, progress)
 	command := exec.CommandContext(ctx, "node", "main.mjs")
 	command.Dir, command.Stdout, command.Stderr = dir, &output, &complaints
 	command.Env = append(os.Environ(), "CONFORMANCE_WORLD="+world)
@@ -38,7 +43,7 @@ func drive(ctx context.Context, world, modules string) rows.Report {
 	command.Cancel = func() error { return syscall.Kill(-command.Process.Pid, syscall.SIGKILL) }
 	command.WaitDelay = dying
 	err = command.Run()
-	return rows.Read(&output, err, complaints.String())
+	return rows.Read(&output.output, err, complaints.String())
 }
 
 func stage(dir, modules string) error {

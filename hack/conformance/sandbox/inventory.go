@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/sandbox-operator/sandbox-operator/sandbox/daemon"
 )
 
 // mountCount is the number of mounts of this process's namespace.
@@ -92,8 +94,8 @@ func ended(p *process, mounts int) error {
 
 // sweep has a new back end remove what a killed daemon could not: the control
 // groups of guests that are gone.
-func sweep(backend string, killed *process) error {
-	swept, err := backends[backend](slog.New(slog.DiscardHandler))
+func sweep(backend string, where place, killed *process) error {
+	swept, err := backends[backend].make(slog.New(slog.DiscardHandler), where.config(options{backend: backend}, daemon.DefaultConfig()))
 	if err != nil {
 		return err
 	}

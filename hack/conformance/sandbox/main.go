@@ -3,8 +3,7 @@
 // in shell, Node and Python, it tries to get out. It prints a line for each row
 // and ends with "N passed, N failed".
 //
-// As root it does so twice at the same time: with a daemon of root and with one
-// of an ordinary user.
+// As root it does so twice: with a daemon of root and with one of an ordinary user.
 package main
 
 import (
@@ -21,19 +20,19 @@ import (
 	"github.com/sandbox-operator/sandbox-operator/hack/conformance/clients"
 	"github.com/sandbox-operator/sandbox-operator/hack/conformance/rows"
 	"github.com/sandbox-operator/sandbox-operator/sandbox/daemon/namespaces"
+	"github.com/sandbox-operator/sandbox-operator/sandbox/daemon/qemu"
 )
 
-// patience bounds the whole program, the first installation of the packages
-// included.
-const patience = 15 * time.Minute
+// longest bounds the whole program, the first installation of the packages
+// included; a back end's patience multiplies it.
+const longest = 15 * time.Minute
 
 func main() {
 	namespaces.RunInitIfAsked()
+	qemu.RunInitIfAsked()
 	serveIfAsked()
 	ctx, stopSignals := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	ctx, cancel := context.WithTimeout(ctx, patience)
 	code := execute(ctx)
-	cancel()
 	stopSignals()
 	os.Exit(code)
 }
@@ -41,9 +40,11 @@ func main() {
 func execute(ctx context.Context) int {
 	o := options{}
 	flag.StringVar(&o.backend, "backend", firstSet(os.Getenv("BACKEND"), "namespaces"), "what isolates guests (environment: BACKEND)")
-	flag.BoolVar(&o.short, "short", false, "leave out the rows that take long")
+	flag.BoolVar(&o.short, "short", os.Getenv("SHORT") != "", "leave out the rows that take long (environment: SHORT)")
 	flag.StringVar(&o.only, "only", "", "run only rows whose id contains this")
 	flag.Parse()
+	ctx, cancel := context.WithTimeout(ctx, longest*time.Duration(max(1, backends[o.backend].patience)))
+	defer cancel()
 	sum, err := run(ctx, o, os.Stdout, os.Stderr)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "conformance-sandbox:", err)
@@ -68,7 +69,8 @@ type options struct {
 type totals struct{ passed, failed int }
 
 // run installs the client and runs the rows in every mode that this user has, at
-// the same time, and prints them one mode after the other. An
+// the same time where the back end bears it, and prints them one mode after the
+// other. An
 // error means that the rows could not be run, not that one failed.
 func run(ctx context.Context, o options, out, progress io.Writer) (totals, error) {
 	if _, known := backends[o.backend]; !known {
@@ -79,10 +81,16 @@ func run(ctx context.Context, o options, out, progress io.Writer) (totals, error
 		return totals{}, err
 	}
 	all := modes()
+	if o.short && backends[o.backend].oneByOne {
+		all = all[:1]
+	}
 	reports := make([]rows.Report, len(all))
 	var group sync.WaitGroup
 	for i, m := range all {
-		group.Go(func() { reports[i] = m.run(ctx, o, modules) })
+		group.Go(func() { reports[i] = m.run(ctx, o, modules, progress) })
+		if backends[o.backend].oneByOne {
+			group.Wait()
+		}
 	}
 	group.Wait()
 	var sum totals

@@ -51,7 +51,7 @@ func failures(output string) string {
 
 func TestRun_refusesUnknownBackEnds(t *testing.T) {
 	_, err := run(t.Context(), options{backend: "chroot"}, os.Stdout, os.Stderr)
-	if err == nil || err.Error() != `back end "chroot" is not one of namespaces` {
+	if err == nil || err.Error() != `back end "chroot" is not one of namespaces, qemu` {
 		t.Errorf("error is %v", err)
 	}
 }

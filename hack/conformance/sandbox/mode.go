@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -45,9 +46,14 @@ type world struct {
 	Mode    string `json:"mode"`
 	Short   bool   `json:"short"`
 	Only    string `json:"only"`
-	// Layers and Network are the back end's own words.
-	Layers  string `json:"layers"`
-	Network string `json:"network"`
+	// Isolation, Layers and Network are the back end's own words.
+	Isolation string `json:"isolation"`
+	Layers    string `json:"layers"`
+	Network   string `json:"network"`
+	// Patience multiplies what rows wait for.
+	Patience int `json:"patience"`
+	// StrictTimeout is the strict daemon's ceiling of a timeout, in milliseconds.
+	StrictTimeout uint64 `json:"strictTimeout"`
 	// Secrets are files of the host, readable to all, that hold "secret".
 	Secrets []string `json:"secrets"`
 	// OpenPort greets whoever connects, and guests with a network may; ClosedPort
@@ -68,7 +74,7 @@ func mainConfig(openPort int) daemon.Config {
 	return c
 }
 
-func strictConfig() daemon.Config {
+func strictConfig(timeout uint64) daemon.Config {
 	c := daemon.DefaultConfig()
 	c.AutoInstall = false
 	c.ImageAllowlist = []string{"node", "absent"}
@@ -76,19 +82,19 @@ func strictConfig() daemon.Config {
 	c.DefaultIdleTimeoutSecs = 2
 	c.MaxConcurrentSandboxes = 2
 	c.MaxConcurrentExecPerSandbox = 0
-	c.MaxExecTimeoutMs = 700
+	c.MaxExecTimeoutMs = timeout
 	c.DefaultMemoryMiB = 64
 	return c
 }
 
 // run plants what guests must not reach, serves, and drives all rows.
-func (m mode) run(ctx context.Context, o options, modules string) rows.Report {
+func (m mode) run(ctx context.Context, o options, modules string, progress io.Writer) rows.Report {
 	secrets, err := plantSecrets()
 	defer removeAll(secrets)
 	if err != nil {
 		return rows.Broken(err)
 	}
-	open, closed, err := twoListeners()
+	open, closed, err := twoListeners(ctx)
 	if err != nil {
 		return rows.Broken(err)
 	}
@@ -98,27 +104,34 @@ func (m mode) run(ctx context.Context, o options, modules string) rows.Report {
 	if err != nil {
 		return rows.Broken(err)
 	}
-	roomy, err := m.start(ctx, served{o.backend, mainConfig(portOf(open))})
+	where, err := m.place(o)
 	if err != nil {
 		return rows.Broken(err)
 	}
-	strict, err := m.start(ctx, served{o.backend, strictConfig()})
+	defer func() { _ = where.remove() }()
+	driven := backends[o.backend]
+	roomy, err := m.start(ctx, served{where.config(o, mainConfig(portOf(open)))})
+	if err != nil {
+		return rows.Broken(err)
+	}
+	strict, err := m.start(ctx, served{where.config(o, strictConfig(driven.strictTimeout))})
 	if err != nil {
 		_ = roomy.stop()
 		return rows.Broken(err)
 	}
 	text, err := json.Marshal(world{
 		Bus: roomy.URL, Strict: strict.URL, Backend: o.backend, Mode: m.name, Short: o.short, Only: o.only,
-		Layers: roomy.Layers, Network: roomy.Network,
+		Isolation: roomy.Isolation, Layers: roomy.Layers, Network: roomy.Network,
+		Patience: driven.patience, StrictTimeout: driven.strictTimeout,
 		Secrets: secrets, OpenPort: portOf(open), ClosedPort: portOf(closed),
 	})
 	if err != nil {
 		return rows.Broken(err)
 	}
-	r := drive(ctx, string(text), modules)
+	r := drive(ctx, m.name, string(text), modules, progress)
 	r.About = []string{"layers: " + roomy.Layers, "limits: " + roomy.Limits, "network: " + roomy.Network}
 	r.Add(endRow("7.1 daemon killed", "a killed daemon takes its guests along", killed(strict)))
-	r.Add(endRow("7.1 next daemon", "the next one removes the control groups of its guests", sweep(o.backend, strict)))
+	r.Add(endRow("7.1 next daemon", "the next one removes the control groups of its guests", sweep(o.backend, where, strict)))
 	r.Add(endRow("7.2 daemon ended", "an ended daemon leaves no process, mount and control group", ended(roomy, mounts)))
 	return r
 }
@@ -161,11 +174,11 @@ func removeAll(paths []string) {
 	}
 }
 
-func twoListeners() (open, closed net.Listener, err error) {
-	if open, err = greeter(); err != nil {
+func twoListeners(ctx context.Context) (open, closed net.Listener, err error) {
+	if open, err = greeter(ctx); err != nil {
 		return nil, nil, err
 	}
-	if closed, err = greeter(); err != nil {
+	if closed, err = greeter(ctx); err != nil {
 		_ = open.Close()
 		return nil, nil, err
 	}
@@ -173,8 +186,8 @@ func twoListeners() (open, closed net.Listener, err error) {
 }
 
 // greeter listens on the host's loopback and tells everybody the secret.
-func greeter() (net.Listener, error) {
-	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+func greeter(ctx context.Context) (net.Listener, error) {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp4", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}

@@ -20,13 +20,12 @@ const serveVariable = "CONFORMANCE_SERVE"
 
 // served is an engine with a daemon on it, in a process of its own.
 type served struct {
-	Backend string
-	Config  daemon.Config
+	Config daemon.Config
 }
 
 // serving is what that process says once it serves, as a line of JSON.
 type serving struct {
-	URL, Layers, Limits, Network string
+	URL, Isolation, Layers, Limits, Network string
 }
 
 // serveIfAsked turns this process into one that serves until its input ends, and
@@ -73,7 +72,7 @@ func (s served) serve() (err error) {
 
 // run tests the back end, as the daemon's own command does, and then serves.
 func (s served) run(ctx context.Context, logger *slog.Logger, url string) (err error) {
-	backend, err := backends[s.Backend](logger)
+	backend, err := backends[s.Config.Backend].make(logger, s.Config)
 	if err != nil {
 		return err
 	}
@@ -91,7 +90,7 @@ func (s served) run(ctx context.Context, logger *slog.Logger, url string) (err e
 	}
 	client.Subscribe(func(event bus.Event) {
 		if event.Kind == bus.Connected {
-			_ = json.NewEncoder(os.Stdout).Encode(serving{url, backend.Layers(), backend.Limits(), backend.Network()})
+			_ = json.NewEncoder(os.Stdout).Encode(serving{url, backend.Isolation(), backend.Layers(), backend.Limits(), backend.Network()})
 		}
 	})
 	return d.Run(ctx)

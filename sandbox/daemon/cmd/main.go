@@ -1,6 +1,6 @@
 // Command sandbox-daemon serves the sandbox::* functions on an iii bus with
-// guests made of Linux namespaces. It stands in for the iii-sandbox daemon
-// where no hardware virtualization is at hand.
+// guests made of Linux namespaces, or of virtual machines where the configuration
+// says so. It stands in for the iii-sandbox daemon.
 //
 // Exit status: 0 after a clean end, 1 when guests cannot be booted here or the
 // bus refuses the worker, 2 for a bad command line or configuration.
@@ -16,23 +16,22 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
-	"time"
 
 	"github.com/sandbox-operator/sandbox-operator/bus"
 	"github.com/sandbox-operator/sandbox-operator/sandbox/daemon"
 	"github.com/sandbox-operator/sandbox-operator/sandbox/daemon/namespaces"
+	"github.com/sandbox-operator/sandbox-operator/sandbox/daemon/qemu"
 )
 
 const (
 	exitFailed   = 1
 	exitBadInput = 2
-
-	selfTestTimeout = 30 * time.Second
 )
 
 func main() {
 	// A guest's first process is this very program; it must come before all else.
 	namespaces.RunInitIfAsked()
+	qemu.RunInitIfAsked()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	code := run(ctx, os.Args[1:], os.Stderr)
 	stop()
@@ -59,19 +58,19 @@ func run(ctx context.Context, arguments []string, output io.Writer) int {
 // serve proves that guests boot on this machine, then serves until the context
 // ends.
 func serve(ctx context.Context, settings settings, logger *slog.Logger) (err error) {
-	backend, err := namespaces.New(namespaces.Options{Logger: logger, Spare: true})
+	backend, err := newBackend(settings.config, logger)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, backend.Close()) }()
-	if err := selfTest(ctx, backend); err != nil {
+	if err := selfTest(ctx, settings.config, backend); err != nil {
 		return err
 	}
 	logger.Info("Guests boot on this machine",
 		"isolation", backend.Isolation(), "layers", backend.Layers(), "limits", backend.Limits(), "network", backend.Network())
 	client, err := bus.New(bus.Options{
 		URL: settings.engine, Name: daemon.WorkerName, Logger: logger,
-		Description:       "Sandboxes made of Linux namespaces",
+		Description:       "Sandboxes: " + backend.Isolation(),
 		RetryNameConflict: true,
 	})
 	if err != nil {
@@ -83,15 +82,6 @@ func serve(ctx context.Context, settings settings, logger *slog.Logger) (err err
 	}
 	client.Subscribe(func(event bus.Event) { logEvent(logger, event) })
 	return served.Run(ctx)
-}
-
-func selfTest(ctx context.Context, backend *namespaces.Backend) error {
-	ctx, cancel := context.WithTimeout(ctx, selfTestTimeout)
-	defer cancel()
-	if err := backend.SelfTest(ctx); err != nil {
-		return fmt.Errorf("this machine cannot isolate guests: %w", err)
-	}
-	return nil
 }
 
 func logEvent(logger *slog.Logger, event bus.Event) {

@@ -74,6 +74,24 @@ func TestProgram_badInput(t *testing.T) {
 	}
 }
 
+// TestProgram_withoutPackages wants a machine without QEMU to be told what it lacks.
+func TestProgram_withoutPackages(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	text := "backend: qemu\nqemu_root: " + t.TempDir() + "\nqemu_cache: " + t.TempDir()
+	command, output := program(ctx, "--config", configFile(t, text))
+	err := command.Run()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != 1 {
+		t.Errorf("ended with %v, want status 1:\n%s", err, output)
+	}
+	for _, name := range []string{"qemu-system-x86", "linux-image-cloud-amd64", "erofs-utils"} {
+		if !strings.Contains(output.String(), name) {
+			t.Errorf("the package %s is not named:\n%s", name, output)
+		}
+	}
+}
+
 func TestProgram_serves(t *testing.T) {
 	e := startEngine(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)

@@ -47,8 +47,10 @@ func Start(t testing.TB, o Options) *Stack {
 	address := startEngine(t)
 	s := &Stack{URL: address, Client: startClient(t, address)}
 	s.startDaemon(t, o)
-	// The client registers by id, so this one comes last.
-	s.await(t, "sandbox::stop")
+	// The last ones by registration and by id, whichever order the client has.
+	for _, last := range []string{"sandbox::fs::stat", "sandbox::stop"} {
+		s.await(t, last)
+	}
 	return s
 }
 

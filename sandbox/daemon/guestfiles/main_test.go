@@ -123,6 +123,6 @@ func wants(t *testing.T, got, want error) {
 	}
 }
 
-var anArgument = &daemon.ArgumentError{}
+var errArgument = &daemon.ArgumentError{}
 
 var background = context.Background()

@@ -55,7 +55,7 @@ func TestTree_MakeDir(t *testing.T) {
 		"below a file":                      {daemon.MakeDirSpec{Path: "/d/f/x", Mode: 0o700, Parents: true}, false, daemon.ErrWrongType},
 		"in a missing folder":               {daemon.MakeDirSpec{Path: "/a/b", Mode: 0o700}, false, daemon.ErrParentMissing},
 		"the root, with parents":            {daemon.MakeDirSpec{Path: "/", Mode: 0o700, Parents: true}, false, nil},
-		"the root":                          {daemon.MakeDirSpec{Path: "/", Mode: 0o700}, false, anArgument},
+		"the root":                          {daemon.MakeDirSpec{Path: "/", Mode: 0o700}, false, errArgument},
 		"below a link out of the root":      {daemon.MakeDirSpec{Path: "/out/new", Mode: 0o700}, false, daemon.ErrParentMissing},
 		"what a link out of the root names": {daemon.MakeDirSpec{Path: "/out/a", Mode: 0o700, Parents: true}, false, daemon.ErrExists},
 	}
@@ -94,7 +94,7 @@ func TestTree_Remove(t *testing.T) {
 		"what is not there":                {daemon.RemoveSpec{Path: "/none", Recursive: true}, daemon.ErrFileMissing, nil},
 		"what is in no folder":             {daemon.RemoveSpec{Path: "/none/x"}, daemon.ErrFileMissing, nil},
 		"what is below a file":             {daemon.RemoveSpec{Path: "/d/f/x"}, daemon.ErrWrongType, nil},
-		"the folder itself by a dot":       {daemon.RemoveSpec{Path: "/d/.", Recursive: true}, anArgument, nil},
+		"the folder itself by a dot":       {daemon.RemoveSpec{Path: "/d/.", Recursive: true}, errArgument, nil},
 		"what lies beside the root":        {daemon.RemoveSpec{Path: "/../secret"}, daemon.ErrFileMissing, nil},
 		"what a link beside the root says": {daemon.RemoveSpec{Path: "/d/out/secret"}, daemon.ErrFileMissing, nil},
 	}

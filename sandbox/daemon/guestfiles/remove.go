@@ -34,13 +34,14 @@ func remove(ctx context.Context, folder int, base string, recursive bool, depth 
 	if err == nil || !recursive || !errors.Is(err, unix.ENOTEMPTY) && !errors.Is(err, unix.EEXIST) {
 		return err
 	}
-	if err := clear(ctx, folder, base, depth); err != nil {
+	if err := empty(ctx, folder, base, depth); err != nil {
 		return err
 	}
 	return unix.Unlinkat(folder, base, unix.AT_REMOVEDIR)
 }
 
-func clear(ctx context.Context, folder int, base string, depth int) error {
+// empty deletes what a folder holds.
+func empty(ctx context.Context, folder int, base string, depth int) error {
 	below, err := openFolderAt(folder, base, depth)
 	if err != nil {
 		return err

@@ -90,8 +90,8 @@ func TestTree_Grep_failure(t *testing.T) {
 	if err := grep(selection(), "(a"); !errors.As(err, &pattern) {
 		t.Errorf("a bad pattern: %v", err)
 	}
-	wants(t, grep(daemon.Selection{Path: "/src"}, "a"), anArgument)
-	wants(t, grep(including("[z-a]"), "a"), anArgument)
+	wants(t, grep(daemon.Selection{Path: "/src"}, "a"), errArgument)
+	wants(t, grep(including("[z-a]"), "a"), errArgument)
 	wants(t, grep(daemon.Selection{Path: "/none", Recursive: true}, "a"), daemon.ErrFileMissing)
 	ctx, cancel := context.WithCancel(background)
 	cancel()
@@ -176,7 +176,7 @@ func TestTree_Sed(t *testing.T) {
 func TestTree_Sed_failure(t *testing.T) {
 	w := newWorld(t, sources)
 	_, err := w.tree.Sed(background, daemon.SedSpec{Selection: selection(), Replacement: "x"})
-	wants(t, err, anArgument)
+	wants(t, err, errArgument)
 	var pattern *daemon.PatternError
 	if _, err := w.tree.Sed(background, daemon.SedSpec{Selection: selection(), Pattern: "[", Regex: true}); !errors.As(err, &pattern) {
 		t.Errorf("a bad pattern: %v", err)

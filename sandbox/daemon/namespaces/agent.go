@@ -9,6 +9,8 @@ import (
 	"os"
 	"runtime"
 
+	"github.com/sandbox-operator/sandbox-operator/sandbox/daemon/wire"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -121,7 +123,7 @@ func serveSession(spawner *spawner, fd int, streams []int) {
 	}
 	defer session.Close()
 	var r request
-	if readJSON(session, &r) != nil {
+	if wire.ReadJSON(session, &r) != nil {
 		closeAll(streams)
 		return
 	}

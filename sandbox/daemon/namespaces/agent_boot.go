@@ -25,6 +25,11 @@ func boot(config bootConfig, joins []int, result *bootResult) error {
 		return err
 	}
 	defer closeAll(trees)
+	layer, err := takeLayer(config.Layer)
+	defer layer.close()
+	if err != nil {
+		return fmt.Errorf("taking the layer: %w", err)
+	}
 	steps := []struct {
 		name string
 		do   func() error
@@ -36,7 +41,7 @@ func boot(config bootConfig, joins []int, result *bootResult) error {
 			return err
 		}},
 		{"joining the control groups", func() error { return joinGroups(joins) }},
-		{"making the root", func() error { return makeRoot(config, trees, result) }},
+		{"making the root", func() error { return makeRoot(config, layer, trees, result) }},
 		{"leaving the host's names", leaveNames},
 		{"starting process 1", startProcessOne},
 		{"hiding parts of proc", maskProc},

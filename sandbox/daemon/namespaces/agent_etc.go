@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sandbox-operator/sandbox-operator/sandbox/daemon/guestnet"
 )
 
 // etcFiles are the guest's own; nothing of the host's names or users is in them.
@@ -13,8 +15,8 @@ var etcFiles = map[string]string{
 	"passwd":        "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
 	"group":         "root:x:0:\nnogroup:x:65534:\n",
 	"hostname":      guestHostname + "\n",
-	"hosts":         "127.0.0.1 localhost " + guestHostname + "\n::1 localhost\n" + gatewayAddress + " gateway.internal\n",
-	"resolv.conf":   "nameserver " + gatewayAddress + "\noptions timeout:2 attempts:2\n",
+	"hosts":         "127.0.0.1 localhost " + guestHostname + "\n::1 localhost\n" + guestnet.GatewayAddress + " gateway.internal\n",
+	"resolv.conf":   "nameserver " + guestnet.GatewayAddress + "\noptions timeout:2 attempts:2\n",
 	"nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n",
 	"services":      "ssh 22/tcp\ndomain 53/tcp\ndomain 53/udp\nhttp 80/tcp\nhttps 443/tcp\n",
 	"protocols":     "ip 0 IP\nicmp 1 ICMP\ntcp 6 TCP\nudp 17 UDP\n",

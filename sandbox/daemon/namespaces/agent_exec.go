@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"unsafe"
 
+	"github.com/sandbox-operator/sandbox-operator/sandbox/daemon/wire"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -40,7 +42,7 @@ const programScore = "500"
 // the agent wears the program's for that moment.
 func (j spawnJob) start() spawned {
 	_, _ = ownScore.WriteAt([]byte(programScore), 0)
-	defer ownScore.WriteAt([]byte("0"), 0)
+	defer func() { _, _ = ownScore.WriteAt([]byte("0"), 0) }()
 	files := make([]uintptr, len(j.streams))
 	for i, fd := range j.streams {
 		files[i] = uintptr(fd)
@@ -129,14 +131,14 @@ func serveExec(session *net.UnixConn, s *spawner, r request, streams []int) {
 	pid, err := s.spawn(r, streams)
 	if err != nil {
 		failure, message := classifySpawn(err)
-		_ = writeJSON(session, reply{Failure: failure, Message: message})
+		_ = wire.WriteJSON(session, reply{Failure: failure, Message: message})
 		return
 	}
 	exited := make(chan int, 1)
 	go func() { exited <- awaitExit(pid) }()
 	released := make(chan bool, 1)
 	go func() {
-		_, err := readFrame(session, requestLimit)
+		_, err := wire.ReadFrame(session, wire.RequestLimit)
 		released <- err == nil
 	}()
 	followProgram(session, pid, exited, released)
@@ -150,7 +152,7 @@ func followProgram(session *net.UnixConn, pid int, exited <-chan int, released <
 		select {
 		case code := <-exited:
 			exited = nil
-			_ = writeJSON(session, reply{Exited: true, ExitCode: code})
+			_ = wire.WriteJSON(session, reply{Exited: true, ExitCode: code})
 		case done := <-released:
 			released = nil
 			if !done {
@@ -210,18 +212,18 @@ func variable(env []string, name string) string {
 
 // classifySpawn maps an error of exec to 127 or 126 (contracts/iii-sandbox.md
 // §3.2: a missing working directory looks like a missing program).
-func classifySpawn(err error) (failureKind, string) {
+func classifySpawn(err error) (wire.FailureKind, string) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
-		return failureNotFound, "no such file or directory"
+		return wire.FailureNotFound, "no such file or directory"
 	case errors.Is(err, fs.ErrPermission):
-		return failureNotExecutable, "permission denied"
+		return wire.FailureNotExecutable, "permission denied"
 	case errors.Is(err, syscall.ENOEXEC), errors.Is(err, syscall.EISDIR), errors.Is(err, syscall.ELIBBAD):
-		return failureNotExecutable, "exec format error"
+		return wire.FailureNotExecutable, "exec format error"
 	case errors.Is(err, syscall.E2BIG), errors.Is(err, syscall.ETXTBSY), errors.Is(err, syscall.ELOOP):
-		return failureNotExecutable, err.Error()
+		return wire.FailureNotExecutable, err.Error()
 	default:
-		return failureOther, fmt.Sprint(err)
+		return wire.FailureOther, fmt.Sprint(err)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sandbox-operator/sandbox-operator/sandbox/daemon"
 	"github.com/sandbox-operator/sandbox-operator/sandbox/daemon/guestfiles"
+	"github.com/sandbox-operator/sandbox-operator/sandbox/daemon/wire"
 )
 
 // uploadPause is how long content may pause before the agent gives the upload up;
@@ -77,7 +78,7 @@ func serveFile(session *net.UnixConn, r request) {
 		err = serveOperation(session, r)
 	}
 	if err != nil {
-		_ = writeJSON(session, reply{Failure: classify(err), Message: err.Error()})
+		_ = wire.WriteJSON(session, reply{Failure: wire.Classify(err), Message: err.Error()})
 		// Content still on its way would turn the close into a reset, and the
 		// answer would be lost.
 		_ = session.CloseWrite()
@@ -110,14 +111,19 @@ func sendResult(session *net.UnixConn, result any) error {
 	if err != nil {
 		return err
 	}
-	if len(text) > resultLimit {
-		return fmt.Errorf("the result has %d bytes, at most %d fit", len(text), resultLimit)
+	if len(text) > wire.ResultLimit {
+		return fmt.Errorf("the result has %d bytes, at most %d fit", len(text), wire.ResultLimit)
 	}
-	if writeJSON(session, reply{}) != nil {
-		return nil // the daemon hung up
-	}
-	_, _ = sendChunks(session, bytes.NewReader(text))
+	deliver(session, reply{}, bytes.NewReader(text))
 	return nil
+}
+
+// deliver sends a reply with content. A daemon that hung up is not told; it sees a
+// cut by the missing end mark.
+func deliver(session *net.UnixConn, r reply, content io.Reader) {
+	if wire.WriteJSON(session, r) == nil {
+		_ = wire.SendChunks(session, content)
+	}
 }
 
 func serveStat(session *net.UnixConn, path string) error {
@@ -125,7 +131,7 @@ func serveStat(session *net.UnixConn, path string) error {
 	if err != nil {
 		return err
 	}
-	return writeJSON(session, reply{Info: &info})
+	return wire.WriteJSON(session, reply{Info: &info})
 }
 
 func serveOpen(session *net.UnixConn, path string) error {
@@ -134,11 +140,7 @@ func serveOpen(session *net.UnixConn, path string) error {
 		return err
 	}
 	defer file.Close()
-	if err := writeJSON(session, reply{Info: &info}); err != nil {
-		return nil // the daemon hung up
-	}
-	// A cut is seen by the missing end mark.
-	_, _ = sendChunks(session, file)
+	deliver(session, reply{Info: &info}, file)
 	return nil
 }
 
@@ -148,10 +150,10 @@ func serveWrite(session *net.UnixConn, r request) error {
 		return err
 	}
 	defer upload.Abort()
-	if err := writeJSON(session, reply{}); err != nil {
+	if wire.WriteJSON(session, reply{}) != nil {
 		return nil // the daemon hung up
 	}
-	written, err := io.Copy(upload, &chunkReader{source: &pauseReader{session: session}})
+	written, err := io.Copy(upload, &wire.ChunkReader{Source: &pauseReader{session: session}})
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return daemon.ErrUploadStalled
 	}
@@ -164,7 +166,7 @@ func serveWrite(session *net.UnixConn, r request) error {
 	if err := upload.Commit(); err != nil {
 		return err
 	}
-	return writeJSON(session, reply{Written: written})
+	return wire.WriteJSON(session, reply{Written: written})
 }
 
 // pauseReader bounds the pauses of a session's content.

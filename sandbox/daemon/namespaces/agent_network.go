@@ -6,19 +6,13 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sandbox-operator/sandbox-operator/sandbox/daemon/guestnet"
 )
 
 const (
-	// gatewayAddress leads to the host's loopback (contracts/iii-sandbox.md §6).
-	gatewayAddress = "100.96.0.1"
-	guestAddress   = "100.96.0.2"
 	// listenBacklog holds bursts of connects that the daemon has yet to accept.
 	listenBacklog = 4096
-)
-
-var (
-	gatewayBytes = [4]byte{100, 96, 0, 1}
-	guestBytes   = [4]byte{100, 96, 0, 2}
 )
 
 // networkDescriptors are handed to the daemon.
@@ -61,7 +55,7 @@ func makeNetwork(config bootConfig) (made networkDescriptors, err error) {
 
 // listenAsGateway gives the loopback the gateway's address and listens there.
 func listenAsGateway(socket int, ports []int) ([]int, error) {
-	if err := setAddress(socket, unix.SIOCSIFADDR, "lo:1", gatewayBytes); err != nil {
+	if err := setAddress(socket, unix.SIOCSIFADDR, "lo:1", guestnet.GatewayBytes); err != nil {
 		return nil, err
 	}
 	if err := setAddress(socket, unix.SIOCSIFNETMASK, "lo:1", [4]byte{255, 255, 255, 255}); err != nil {
@@ -86,7 +80,7 @@ func listenOn(port int) (int, error) {
 	}
 	err = unix.SetsockoptInt(listener, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1)
 	if err == nil {
-		err = unix.Bind(listener, &unix.SockaddrInet4{Port: port, Addr: gatewayBytes})
+		err = unix.Bind(listener, &unix.SockaddrInet4{Port: port, Addr: guestnet.GatewayBytes})
 	}
 	if err == nil {
 		err = unix.Listen(listener, listenBacklog)
@@ -131,7 +125,20 @@ func openTunnel(wanted bool) (err error) {
 	return err
 }
 
-const deviceName = "eth0"
+const (
+	tunDevice  = "/dev/net/tun"
+	deviceName = "eth0"
+)
+
+// outboundPossible says whether this process may open network devices.
+func outboundPossible() bool {
+	fd, err := unix.Open(tunDevice, unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	_ = unix.Close(fd)
+	return true
+}
 
 // makeDevice gives the guest's network one device with a route to everything,
 // whose packets the holder of the returned descriptor carries. The device
@@ -148,12 +155,12 @@ func makeDevice(socket int) (int, error) {
 	if request, err = unix.NewIfreq(deviceName); err != nil {
 		return -1, err
 	}
-	request.SetUint32(deviceMTU)
+	request.SetUint32(guestnet.DeviceMTU)
 	if err := unix.IoctlIfreq(socket, unix.SIOCSIFMTU, request); err != nil {
 		return -1, fmt.Errorf("setting the packet size: %w", err)
 	}
 	err = errors.Join(
-		setAddress(socket, unix.SIOCSIFADDR, deviceName, guestBytes),
+		setAddress(socket, unix.SIOCSIFADDR, deviceName, guestnet.GuestBytes),
 		setAddress(socket, unix.SIOCSIFNETMASK, deviceName, [4]byte{255, 255, 255, 252}),
 		bringUp(socket, deviceName),
 		addDefaultRoute(socket),
@@ -180,7 +187,7 @@ type route struct {
 func addDefaultRoute(socket int) error {
 	r := route{flags: unix.RTF_UP | unix.RTF_GATEWAY}
 	r.destination.Family, r.mask.Family = unix.AF_INET, unix.AF_INET
-	r.gateway = unix.RawSockaddrInet4{Family: unix.AF_INET, Addr: gatewayBytes}
+	r.gateway = unix.RawSockaddrInet4{Family: unix.AF_INET, Addr: guestnet.GatewayBytes}
 	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(socket), unix.SIOCADDRT, uintptr(unsafe.Pointer(&r)))
 	if errno != 0 {
 		return fmt.Errorf("adding the route: %w", errno)

@@ -90,10 +90,10 @@ func forkProcessOne(ready int) (int, error) {
 //go:noinline
 func fork(calls *[processOneCalls]systemCall) (int, syscall.Errno) {
 	var all, before uint64 = ^uint64(0), 0
-	syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK,
+	_, _, _ = syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK,
 		uintptr(unsafe.Pointer(&all)), uintptr(unsafe.Pointer(&before)), 8, 0, 0)
 	pid, errno := forkMasked(calls)
-	syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&before)), 0, 8, 0, 0)
+	_, _, _ = syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&before)), 0, 8, 0, 0)
 	return pid, errno
 }
 
@@ -108,11 +108,11 @@ func forkMasked(calls *[processOneCalls]systemCall) (int, syscall.Errno) {
 	for i := range processOneCalls {
 		c := &calls[i]
 		if _, _, errno := syscall.RawSyscall6(c.number, c.a, c.b, c.c, c.d, c.e, 0); errno != 0 {
-			syscall.RawSyscall(unix.SYS_EXIT_GROUP, uintptr(errno), 0, 0)
+			_, _, _ = syscall.RawSyscall(unix.SYS_EXIT_GROUP, uintptr(errno), 0, 0)
 		}
 	}
 	for {
-		syscall.RawSyscall6(unix.SYS_PPOLL, 0, 0, 0, 0, 0, 0)
+		_, _, _ = syscall.RawSyscall6(unix.SYS_PPOLL, 0, 0, 0, 0, 0, 0)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -29,13 +28,17 @@ func cloneTrees(paths []string) ([]int, error) {
 	return trees, nil
 }
 
-func cloneTree(path string) (int, error) {
+func cloneTree(path string) (int, error) { return cloneMount(path, unix.MOUNT_ATTR_RDONLY) }
+
+// cloneMount takes hold of a host folder with further attributes than those that
+// every mount of a guest has.
+func cloneMount(path string, attribute uint64) (int, error) {
 	tree, err := unix.OpenTree(unix.AT_FDCWD, path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
 	if err != nil {
 		return -1, err
 	}
 	attributes := unix.MountAttr{
-		Attr_set:    unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV,
+		Attr_set:    attribute | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV,
 		Propagation: unix.MS_PRIVATE,
 	}
 	if err := unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &attributes); err != nil {
@@ -52,16 +55,12 @@ func attachTree(tree int, target string) error {
 
 // makeRoot builds the guest's root in a memory file system that bounds all that
 // the guest writes, and leaves the agent's working directory there.
-func makeRoot(config bootConfig, trees []int, result *bootResult) error {
+func makeRoot(config bootConfig, layer takenLayer, trees []int, result *bootResult) error {
 	unix.Umask(0)
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return err
 	}
-	options := fmt.Sprintf("mode=0755,size=%d,nr_inodes=%d", config.DiskBytes, max(config.DiskBytes>>12, 16<<10))
-	if err := unix.Mount("tmpfs", scratch, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, options); err != nil {
-		return err
-	}
-	if err := os.Mkdir(scratch+"/root", 0o755); err != nil {
+	if err := layer.mount(config); err != nil {
 		return err
 	}
 	if err := unix.Mount(scratch+"/root", scratch+"/root", "", unix.MS_BIND, ""); err != nil {
@@ -73,7 +72,7 @@ func makeRoot(config bootConfig, trees []int, result *bootResult) error {
 	if err := makeFolders(); err != nil {
 		return err
 	}
-	if err := mountUsr(config, result); err != nil {
+	if err := layer.mountUsr(config, result); err != nil {
 		return fmt.Errorf("mounting usr: %w", err)
 	}
 	return fillRoot(config, trees)
@@ -95,35 +94,6 @@ func makeFolders() error {
 	}
 	// Relative, because it is followed before the root has moved.
 	return os.Symlink("../run", "var/run")
-}
-
-// mountUsr lays the guest's own layer over the host's /usr, or gives the bare
-// /usr where the kernel refuses.
-func mountUsr(config bootConfig, result *bootResult) error {
-	for _, path := range []string{"upper", "work"} {
-		if err := os.Mkdir(filepath.Join(scratch, path), 0o755); err != nil {
-			return err
-		}
-	}
-	for _, path := range config.Image.UsrDirs {
-		if err := os.MkdirAll(filepath.Join(scratch, "upper", strings.TrimPrefix(path, "/usr")), 0o755); err != nil {
-			return err
-		}
-	}
-	options := fmt.Sprintf("lowerdir=/usr,upperdir=%s/upper,workdir=%s/work", scratch, scratch)
-	if config.UserNamespace {
-		options += ",userxattr"
-	}
-	if unix.Mount("overlay", "usr", "overlay", unix.MS_NOSUID|unix.MS_NODEV, options) == nil {
-		return nil
-	}
-	result.readOnlyUsr = true
-	tree, err := cloneTree("/usr")
-	if err != nil {
-		return err
-	}
-	defer unix.Close(tree)
-	return attachTree(tree, "usr")
 }
 
 func fillRoot(config bootConfig, trees []int) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -16,6 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandbox-operator/sandbox-operator/sandbox/daemon"
+	"github.com/sandbox-operator/sandbox-operator/sandbox/daemon/guestnet"
+	"github.com/sandbox-operator/sandbox-operator/sandbox/daemon/launch"
 )
 
 // Options configure a Backend.
@@ -27,6 +30,16 @@ type Options struct {
 	// DiskMiB bounds all that a guest can write; 0 means half of its memory,
 	// which it is part of.
 	DiskMiB int
+	// Root is what guests see of the host and Available the images that can be
+	// made of it; nil Available means PlanRoot's.
+	Root      RootPlan
+	Available map[string]bool
+	// Layer is for a back end that has one guest only; nil has each guest's agent
+	// make its own.
+	Layer *Layer
+	// Carry takes over the packets of a guest's device, and reaches the ports of
+	// the host's loopback for it; nil means a stack of the back end's own.
+	Carry func(device io.ReadWriteCloser, ports []int) (NetworkEnd, error)
 	// Spare keeps one agent ready for the next guest, from the first boot on, at
 	// the cost of its process: a boot then takes a fraction of the time.
 	Spare bool
@@ -43,14 +56,17 @@ type Backend struct {
 	logger       *slog.Logger
 	maxProcesses int
 	diskMiB      int
-	plan         rootPlan
+	plan         RootPlan
+	layer        *Layer
 	available    map[string]bool
 	cgroups      []cgroupKind
-	launcher     *launcher
+	launcher     *launch.Launcher
 	owners       ownerRange
 	spares       spares
+	// carry takes over a guest's device.
+	carry func(device io.ReadWriteCloser, ports []int) (NetworkEnd, error)
 	// dial and nameserver are how guests with a network get out.
-	dial       dialFunc
+	dial       guestnet.Dial
 	nameserver string
 	// closing counts the networks whose teardown still runs, and the spare that is
 	// being made.
@@ -76,21 +92,29 @@ func New(options Options) (*Backend, error) {
 	if options.MaxProcesses < 0 || options.DiskMiB < 0 {
 		return nil, errors.New("bounds of a guest must not be negative")
 	}
-	plan, available := planRoot(context.Background())
-	return &Backend{
+	if options.Available == nil {
+		options.Root, options.Available = PlanRoot(context.Background())
+	}
+	b := &Backend{
 		logger:       options.Logger,
 		maxProcesses: options.MaxProcesses,
 		diskMiB:      options.DiskMiB,
-		plan:         plan,
-		available:    available,
+		plan:         options.Root,
+		available:    options.Available,
+		layer:        options.Layer,
+		carry:        options.Carry,
 		cgroups:      detectCgroups(),
-		launcher:     newLauncher(),
+		launcher:     launch.New(),
 		dial:         (&net.Dialer{}).DialContext,
-		nameserver:   hostNameserver(),
+		nameserver:   guestnet.HostNameserver(),
 		noDevice:     !outboundPossible(),
 		uploadPause:  defaultUploadPause,
 		spares:       spares{wanted: options.Spare},
-	}, nil
+	}
+	if b.carry == nil {
+		b.carry = b.carryHere
+	}
+	return b, nil
 }
 
 // Isolation is the word for sandbox::list.
@@ -218,7 +242,7 @@ func advice() string {
 // Close ends the spare and the thread that starts guests; no guest may be left.
 func (b *Backend) Close() error {
 	b.spares.close()
-	b.launcher.close()
+	b.launcher.Close()
 	b.closing.Wait()
 	return nil
 }

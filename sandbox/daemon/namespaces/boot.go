@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -13,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandbox-operator/sandbox-operator/sandbox/daemon"
+	"github.com/sandbox-operator/sandbox-operator/sandbox/daemon/guestnet"
 )
 
 const (
@@ -25,7 +27,7 @@ func (b *Backend) Boot(ctx context.Context, spec daemon.BootSpec) (daemon.Machin
 	if err := b.check(spec); err != nil {
 		return nil, err
 	}
-	limits := cgroupLimits{memoryBytes: int64(spec.MemoryMiB) << 20, processes: b.maxProcesses, cpus: spec.CPUs}
+	limits := b.limits(spec.CPUs, spec.MemoryMiB)
 	m := b.spares.take(ctx, limits)
 	if m == nil {
 		var err error
@@ -39,6 +41,10 @@ func (b *Backend) Boot(ctx context.Context, spec daemon.BootSpec) (daemon.Machin
 	}
 	b.spares.refill(b, limits)
 	return m, nil
+}
+
+func (b *Backend) limits(cpus, memoryMiB int) cgroupLimits {
+	return cgroupLimits{memoryBytes: int64(memoryMiB) << 20, processes: b.maxProcesses, cpus: cpus}
 }
 
 // prepare starts an agent that waits to be told what to be. On an error nothing
@@ -129,7 +135,7 @@ func (m *machine) launch() error {
 func (m *machine) start(guestEnd *os.File) (*exec.Cmd, error) {
 	if !m.backend.plainRoot.Load() {
 		command := agentCommand(guestEnd, true, m.slot)
-		err := m.backend.launcher.start(command)
+		err := m.backend.launcher.Start(command)
 		if err == nil {
 			m.userNamespace = true
 			return command, nil
@@ -141,7 +147,7 @@ func (m *machine) start(guestEnd *os.File) (*exec.Cmd, error) {
 		m.backend.plainRoot.Store(true)
 	}
 	command := agentCommand(guestEnd, false, m.slot)
-	if err := m.backend.launcher.start(command); err != nil {
+	if err := m.backend.launcher.Start(command); err != nil {
 		return nil, startError(err)
 	}
 	return command, nil
@@ -150,7 +156,7 @@ func (m *machine) start(guestEnd *os.File) (*exec.Cmd, error) {
 // configure tells the agent what to be and waits until it is.
 func (m *machine) configure(spec daemon.BootSpec) error {
 	config := bootConfig{
-		Image: m.backend.plan, Mounts: spec.Mounts, UserNamespace: m.userNamespace,
+		Image: m.backend.plan, Layer: m.backend.layer, Mounts: spec.Mounts, UserNamespace: m.userNamespace,
 		Capabilities: m.capabilities(), DiskBytes: m.diskBytes(spec),
 		Network: spec.Network, ProcessLimits: m.backend.processLimits(spec), UploadPause: m.backend.uploadPause,
 	}
@@ -225,8 +231,8 @@ func (m *machine) diskBytes(spec daemon.BootSpec) int64 {
 	return int64(spec.MemoryMiB) << 20 / 2
 }
 
-// networkEnd is what carries a guest's traffic on the daemon's side.
-type networkEnd interface {
+// NetworkEnd is what carries a guest's traffic on the daemon's side.
+type NetworkEnd interface {
 	Close() error
 	// LastUse is zero when the guest has not used its network.
 	LastUse() time.Time
@@ -234,12 +240,7 @@ type networkEnd interface {
 
 func (m *machine) connectNetwork(fds []int, config bootConfig, ports []int) error {
 	if config.Outbound {
-		end, err := newOutbound(fds[len(fds)-1], ports, m.backend)
-		if err != nil {
-			return err
-		}
-		m.setNetwork(end)
-		return nil
+		return m.carryPackets(fds[len(fds)-1], ports)
 	}
 	if len(fds) == 0 {
 		return nil
@@ -251,11 +252,34 @@ func (m *machine) connectNetwork(fds []int, config bootConfig, ports []int) erro
 		_ = file.Close()
 		if err != nil {
 			closeAll(fds[i+1:])
-			closeListeners(listeners)
+			guestnet.CloseListeners(listeners)
 			return err
 		}
 		listeners = append(listeners, listener)
 	}
-	m.setNetwork(newGateway(listeners, config.Ports, m.backend.dial))
+	m.setNetwork(guestnet.NewGateway(listeners, config.Ports, m.backend.dial))
 	return nil
+}
+
+// carryPackets takes over the guest's device.
+func (m *machine) carryPackets(fd int, ports []int) error {
+	// Set first, so that Go waits for packets without a thread.
+	if err := unix.SetNonblock(fd, true); err != nil {
+		_ = unix.Close(fd)
+		return err
+	}
+	device := os.NewFile(uintptr(fd), "tun")
+	end, err := m.backend.carry(device, ports)
+	if err != nil {
+		return err
+	}
+	m.setNetwork(end)
+	return nil
+}
+
+// carryHere is the back end's own way to carry a guest's packets.
+func (b *Backend) carryHere(device io.ReadWriteCloser, ports []int) (NetworkEnd, error) {
+	return guestnet.New(guestnet.Options{
+		Device: device, Ports: ports, Dial: b.dial, Nameserver: b.nameserver, Closing: &b.closing,
+	})
 }

@@ -66,9 +66,7 @@ func probeCgroup(kind cgroupKind) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	return group.remove(ctx)
+	return group.discard()
 }
 
 // newCgroup makes a group in each kind, or none.
@@ -77,9 +75,7 @@ func newCgroup(kinds []cgroupKind, limits cgroupLimits) (*cgroup, error) {
 	group := &cgroup{}
 	for _, kind := range kinds {
 		if err := kind.create(group, name, limits); err != nil {
-			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-			defer cancel()
-			return nil, errors.Join(fmt.Errorf("making a control group: %w", err), group.remove(ctx))
+			return nil, errors.Join(fmt.Errorf("making a control group: %w", err), group.discard())
 		}
 	}
 	return group, nil
@@ -145,6 +141,13 @@ func (g *cgroup) remove(ctx context.Context) error {
 		failed = errors.Join(failed, removeGroup(ctx, g.directories[i]))
 	}
 	return failed
+}
+
+// discard removes a group in which nothing ever ran.
+func (g *cgroup) discard() error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	return g.remove(ctx)
 }
 
 func removeGroup(ctx context.Context, directory string) error {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sandbox-operator/sandbox-operator/sandbox/daemon"
+	"github.com/sandbox-operator/sandbox-operator/sandbox/daemon/wire"
 )
 
 // killGrace is how long a killed program is waited for.
@@ -41,7 +42,7 @@ func (m *machine) Exec(ctx context.Context, spec daemon.ExecSpec) (daemon.ExecOu
 func (m *machine) run(ctx context.Context, session *net.UnixConn, streams *streams, spec daemon.ExecSpec) (daemon.ExecOutcome, error) {
 	replies := make(chan reply, 2)
 	go readReplies(session, replies)
-	err := writeJSON(session, request{Op: opExec, Argv: spec.Argv, Env: m.programEnv(spec.Env), Workdir: spec.Workdir})
+	err := wire.WriteJSON(session, request{Op: opExec, Argv: spec.Argv, Env: m.programEnv(spec.Env), Workdir: spec.Workdir})
 	if err != nil {
 		return daemon.ExecOutcome{}, m.gone(err)
 	}
@@ -83,7 +84,7 @@ func (m *machine) collect(ctx context.Context, session *net.UnixConn, replies ch
 		return daemon.ExecOutcome{}, ctx.Err()
 	}
 	// The frame lets what still runs survive; without it the group is killed.
-	if err := writeFrame(session, []byte("done")); err != nil {
+	if err := wire.WriteFrame(session, []byte("done")); err != nil {
 		return daemon.ExecOutcome{}, m.gone(err)
 	}
 	return daemon.ExecOutcome{Stdout: streams.stdout.bytes, Stderr: streams.stderr.bytes, ExitCode: code}, nil
@@ -94,7 +95,7 @@ func readReplies(session *net.UnixConn, replies chan<- reply) {
 	defer close(replies)
 	for range cap(replies) {
 		var next reply
-		if readJSON(session, &next) != nil {
+		if wire.ReadJSON(session, &next) != nil {
 			return
 		}
 		replies <- next
@@ -130,9 +131,9 @@ func newTimeout(limit time.Duration) *time.Timer {
 // spawnFailure is the outcome of a program that could not be started.
 func spawnFailure(r reply, program string) (daemon.ExecOutcome, error) {
 	switch r.Failure {
-	case failureNotFound:
+	case wire.FailureNotFound:
 		return daemon.ExecOutcome{ExitCode: 127, Stderr: fmt.Appendf(nil, "%s: %s\n", program, r.Message)}, nil
-	case failureNotExecutable:
+	case wire.FailureNotExecutable:
 		return daemon.ExecOutcome{ExitCode: 126, Stderr: fmt.Appendf(nil, "%s: %s\n", program, r.Message)}, nil
 	default:
 		return daemon.ExecOutcome{}, fmt.Errorf("starting the program: %s", r.Message)

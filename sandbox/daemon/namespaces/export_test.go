@@ -28,9 +28,6 @@ func UseDialer(b *Backend, dial func(ctx context.Context, network, address strin
 	b.dial, b.nameserver = dial, nameserver
 }
 
-// AllowsAddress is the policy for guests with a network.
-var AllowsAddress = policy{}.allowsAddress
-
 // InterpreterPrefix is where the program on PATH is installed.
 func InterpreterPrefix(program string) string {
 	return interpreterPrefix(context.Background(), program)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sandbox-operator/sandbox-operator/sandbox/daemon"
+	"github.com/sandbox-operator/sandbox-operator/sandbox/daemon/wire"
 )
 
 // ask opens a session, sends one request and gives it a deadline by the context.
@@ -17,7 +18,7 @@ func (m *machine) ask(ctx context.Context, r request) (*net.UnixConn, func() boo
 		return nil, nil, err
 	}
 	stop := context.AfterFunc(ctx, func() { _ = session.SetDeadline(time.Unix(1, 0)) })
-	if err := writeJSON(session, r); err != nil {
+	if err := wire.WriteJSON(session, r); err != nil {
 		stop()
 		_ = session.Close()
 		return nil, nil, m.lost(ctx, err)
@@ -36,10 +37,10 @@ func (m *machine) lost(ctx context.Context, err error) error {
 // answer reads the agent's reply to a file request.
 func (m *machine) answer(ctx context.Context, session *net.UnixConn) (reply, error) {
 	var r reply
-	if err := readJSON(session, &r); err != nil {
+	if err := wire.ReadJSON(session, &r); err != nil {
 		return r, m.lost(ctx, err)
 	}
-	return r, r.fileError()
+	return r, wire.FileError(r.Failure, r.Message)
 }
 
 // Stat describes a path of the guest.
@@ -95,7 +96,7 @@ type remembering struct {
 // send passes all on. When the source fails it hangs up, at which the agent
 // gives up too; a full disk ends the sending, and the reason is in the answer.
 func (r *remembering) send(session *net.UnixConn) error {
-	_, err := sendChunks(session, r)
+	err := wire.SendChunks(session, r)
 	if r.err != nil {
 		_ = session.CloseWrite()
 	}
@@ -124,11 +125,11 @@ func (m *machine) OpenFile(ctx context.Context, path string) (daemon.FileInfo, i
 		_ = session.Close()
 		return daemon.FileInfo{}, nil, err
 	}
-	return r.info(), &guestFile{chunkReader: chunkReader{source: session}, session: session, stop: stop}, nil
+	return r.info(), &guestFile{ChunkReader: wire.ChunkReader{Source: session}, session: session, stop: stop}, nil
 }
 
 type guestFile struct {
-	chunkReader
+	wire.ChunkReader
 	session *net.UnixConn
 	stop    func() bool
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/sandbox-operator/sandbox-operator/sandbox/daemon"
 )
 
-// rootPlan says what of the host a guest sees, always read-only.
-type rootPlan struct {
+// RootPlan says what of the host a guest sees, always read-only.
+type RootPlan struct {
 	// Links are the links at the top of the root, such as bin to usr/bin.
 	Links map[string]string
 	// UsrDirs are folders below /usr in which a guest may make files.
@@ -36,10 +36,10 @@ var presets = map[string]string{"node": "node", "python": "python3"}
 // secrets: certificates, the linker's cache and the links of alternatives.
 var publicEtc = []string{"/etc/ssl/certs", "/etc/pki/tls/certs", "/etc/pki/ca-trust", "/etc/alternatives", "/etc/ld.so.cache"}
 
-// planRoot looks at the host once. Presets whose interpreter is missing are left
+// PlanRoot looks at the host once. Presets whose interpreter is missing are left
 // out of the returned set.
-func planRoot(ctx context.Context) (rootPlan, map[string]bool) {
-	plan := rootPlan{Links: map[string]string{}, UsrDirs: writableUsrDirs()}
+func PlanRoot(ctx context.Context) (RootPlan, map[string]bool) {
+	plan := RootPlan{Links: map[string]string{}, UsrDirs: writableUsrDirs()}
 	for _, name := range []string{"bin", "sbin", "lib", "lib32", "lib64", "libx32"} {
 		if target, err := os.Readlink("/" + name); err == nil {
 			plan.Links[name] = strings.TrimPrefix(target, "/")
@@ -61,7 +61,7 @@ func planRoot(ctx context.Context) (rootPlan, map[string]bool) {
 
 // addInterpreter makes program run in guests: one below /usr is there already,
 // another's installation is bound.
-func (p *rootPlan) addInterpreter(ctx context.Context, program string) bool {
+func (p *RootPlan) addInterpreter(ctx context.Context, program string) bool {
 	for _, directory := range []string{"/usr/bin", "/usr/local/bin"} {
 		if resolved, err := filepath.EvalSymlinks(filepath.Join(directory, program)); err == nil && below(resolved, "/usr") {
 			return true
@@ -75,7 +75,7 @@ func (p *rootPlan) addInterpreter(ctx context.Context, program string) bool {
 	return true
 }
 
-func (p *rootPlan) addPrefix(prefix string) {
+func (p *RootPlan) addPrefix(prefix string) {
 	p.Trees = append(p.Trees, prefix)
 	p.BinDirs = append(p.BinDirs, filepath.Join(prefix, "bin"))
 }
@@ -105,7 +105,7 @@ func interpreterPrefix(ctx context.Context, program string) string {
 }
 
 // path is the guest's default PATH.
-func (p rootPlan) path() string {
+func (p RootPlan) path() string {
 	return strings.Join(append(append([]string{}, p.BinDirs...),
 		"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"), ":")
 }
@@ -159,12 +159,16 @@ func below(path, directory string) bool {
 
 // CheckImage refuses what has no files here: this back end makes the presets out
 // of the host's interpreters and pulls nothing.
-func (b *Backend) CheckImage(name string) error {
+func (b *Backend) CheckImage(name string) error { return CheckPreset(name, b.available) }
+
+// CheckPreset returns an error that wraps daemon.ErrNoImage for an image that is
+// no preset or whose interpreter is not among the available of PlanRoot.
+func CheckPreset(name string, available map[string]bool) error {
 	program, known := presets[name]
 	if !known {
 		return fmt.Errorf("image %q is not one of node, python: %w", name, daemon.ErrNoImage)
 	}
-	if !b.available[name] {
+	if !available[name] {
 		return fmt.Errorf("image %q needs %s on the host, which is not installed: %w", name, program, daemon.ErrNoImage)
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
@@ -36,7 +37,7 @@ print(json.dumps(seen))`},
 func TestIsolation_host_files_cannot_be_read(t *testing.T) {
 	secrets := plantSecrets(t)
 	machine := newMachine(t)
-	hidden := append(secrets, "/etc/shadow", "/etc/machine-id", "/etc/ssh", "/var/lib/dpkg", "/sys", "/boot",
+	hidden := append(slices.Clone(secrets), "/etc/shadow", "/etc/machine-id", "/etc/ssh", "/var/lib/dpkg", "/sys", "/boot",
 		"/proc/1/environ", "/proc/1/mem", "/proc/1/maps", "/proc/1/fd/0", "/proc/1/root", "/proc/1/cwd", "/proc/kcore",
 		"/dev/vda", "/dev/mem", "/dev/kmsg", "/dev/net/tun")
 	for language, argv := range probes {
@@ -343,7 +344,7 @@ func TestIsolation_every_mode(t *testing.T) {
 	}
 	for mode, user := range map[string]uint32{modePlainRoot: 0, modeOrdinaryUser: 65534} {
 		t.Run(mode, func(t *testing.T) {
-			scratch, err := os.MkdirTemp("", "mode-*")
+			scratch, err := os.MkdirTemp("", "mode-*") //nolint:usetesting // only its own user may enter the parent of t.TempDir
 			if err != nil {
 				t.Fatal(err)
 			}

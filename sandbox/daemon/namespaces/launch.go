@@ -5,54 +5,14 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"runtime"
 	"sync"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sandbox-operator/sandbox-operator/sandbox/daemon/launch"
 )
-
-// launcher starts agents from one thread that lives as long as the back end:
-// the kernel kills an agent when the thread that started it ends, and Go ends
-// threads as it likes.
-type launcher struct {
-	jobs  chan func()
-	ended chan struct{}
-	once  sync.Once
-}
-
-func newLauncher() *launcher {
-	l := &launcher{jobs: make(chan func()), ended: make(chan struct{})}
-	go l.run()
-	return l
-}
-
-func (l *launcher) run() {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	for {
-		select {
-		case job := <-l.jobs:
-			job()
-		case <-l.ended:
-			return
-		}
-	}
-}
-
-// start starts the command on the launcher's thread.
-func (l *launcher) start(command *exec.Cmd) error {
-	result := make(chan error, 1)
-	select {
-	case l.jobs <- func() { result <- command.Start() }:
-		return <-result
-	case <-l.ended:
-		return errors.New("the back end is closed")
-	}
-}
-
-func (l *launcher) close() { l.once.Do(func() { close(l.ended) }) }
 
 const (
 	// firstOwner is the first user and group number that guests of root get:
@@ -118,7 +78,7 @@ func agentCommand(control *os.File, userNamespace bool, slot int) *exec.Cmd {
 		Env:         []string{agentMarker + "=1", "GOMAXPROCS=2"},
 		Dir:         "/",
 		ExtraFiles:  []*os.File{control},
-		Stderr:      &tail{limit: 4096},
+		Stderr:      &launch.Tail{Limit: 4096},
 		WaitDelay:   time.Second,
 		SysProcAttr: attributes,
 	}
@@ -136,29 +96,6 @@ func setOwners(attributes *syscall.SysProcAttr, slot int) {
 	}
 	attributes.UidMappings = []syscall.SysProcIDMap{users}
 	attributes.GidMappings = []syscall.SysProcIDMap{groups}
-}
-
-// tail keeps the last bytes of what an agent says when it breaks.
-type tail struct {
-	mu    sync.Mutex
-	limit int
-	bytes []byte
-}
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.bytes = append(t.bytes, p...)
-	if over := len(t.bytes) - t.limit; over > 0 {
-		t.bytes = t.bytes[over:]
-	}
-	return len(p), nil
-}
-
-func (t *tail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return string(t.bytes)
 }
 
 // userNamespaceRefused tells a kernel that does not let root make a user

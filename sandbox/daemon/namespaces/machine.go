@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandbox-operator/sandbox-operator/sandbox/daemon"
+	"github.com/sandbox-operator/sandbox-operator/sandbox/daemon/launch"
 )
 
 // machine is one guest, seen from the daemon.
@@ -34,7 +35,7 @@ type machine struct {
 
 	mu      sync.Mutex
 	ended   bool
-	network networkEnd
+	network NetworkEnd
 }
 
 var _ daemon.Machine = (*machine)(nil)
@@ -47,7 +48,7 @@ const removalTimeout = 5 * time.Second
 func (m *machine) watch() {
 	waited := m.command.Wait()
 	if !m.stopping.Load() {
-		m.backend.logger.Warn("A guest has ended by itself", "status", waited, "said", m.command.Stderr.(*tail).String())
+		m.backend.logger.Warn("A guest has ended by itself", "status", waited, "said", m.command.Stderr.(*launch.Tail).String())
 	}
 	m.watchError = m.free()
 	if m.watchError != nil {
@@ -78,7 +79,7 @@ func (m *machine) free() error {
 }
 
 // setNetwork keeps the network's end for free, which may have been already.
-func (m *machine) setNetwork(end networkEnd) {
+func (m *machine) setNetwork(end NetworkEnd) {
 	m.mu.Lock()
 	ended := m.ended
 	m.network = end

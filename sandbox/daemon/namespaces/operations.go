@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"github.com/sandbox-operator/sandbox-operator/sandbox/daemon"
+	"github.com/sandbox-operator/sandbox-operator/sandbox/daemon/wire"
 )
 
 // List implements daemon.Files.
@@ -63,7 +64,7 @@ func operate[R any](ctx context.Context, m *machine, op operation, arguments any
 	if _, err := m.answer(ctx, session); err != nil {
 		return result, err
 	}
-	content, err := io.ReadAll(io.LimitReader(&chunkReader{source: session}, resultLimit+1))
+	content, err := io.ReadAll(io.LimitReader(&wire.ChunkReader{Source: session}, wire.ResultLimit+1))
 	if err != nil {
 		return result, m.lost(ctx, err)
 	}

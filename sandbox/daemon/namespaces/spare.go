@@ -89,6 +89,24 @@ func (s *spares) keep(m *machine, made chan struct{}) {
 	}
 }
 
+// Prepare makes the spare for guests of that size and returns once it waits. It
+// does nothing without Options.Spare.
+func (b *Backend) Prepare(ctx context.Context, cpus, memoryMiB int) error {
+	b.spares.refill(b, b.limits(cpus, memoryMiB))
+	b.spares.mu.Lock()
+	making := b.spares.making
+	b.spares.mu.Unlock()
+	if making == nil {
+		return nil
+	}
+	select {
+	case <-making:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // close ends the spare; one that is being made ends as soon as it is.
 func (s *spares) close() {
 	s.mu.Lock()

@@ -1,7 +1,6 @@
 package namespaces
 
 import (
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandbox-operator/sandbox-operator/sandbox/daemon"
+	"github.com/sandbox-operator/sandbox-operator/sandbox/daemon/wire"
 )
 
 const (
@@ -20,20 +20,15 @@ const (
 	packetLimit = 64 << 10
 	// descriptorLimit is what the kernel passes along with one packet.
 	descriptorLimit = 253
-	// requestLimit bounds one JSON frame: argv and environment of a program,
-	// which Linux bounds to less (contracts/iii-sandbox.md §3.2: 4 MiB).
-	requestLimit = 4 << 20
-	// resultLimit bounds the result of a file operation, in bytes: with the other
-	// fields it must fit a message of the bus (contracts/iii-sandbox.md §4.1).
-	resultLimit = 14 << 20
-	// chunkSize is the size of the pieces in which file content travels.
-	chunkSize = 64 << 10
 )
 
 // bootConfig is what the daemon tells a new agent, in one packet, along with
 // the descriptors of the cgroup files that the spawning thread joins.
 type bootConfig struct {
-	Image rootPlan
+	Image RootPlan
+	// Layer is where the guest's own layer is mounted already; nil has the agent make
+	// one.
+	Layer *Layer
 	// Mounts are further host folders, read-only.
 	Mounts        []daemon.Mount
 	UserNamespace bool
@@ -101,7 +96,7 @@ type request struct {
 // reply answers a request. An exec has two: one once the program runs, one when
 // it has ended.
 type reply struct {
-	Failure  failureKind      `json:",omitempty"`
+	Failure  wire.FailureKind `json:",omitempty"`
 	Message  string           `json:",omitempty"`
 	ExitCode int              `json:",omitempty"`
 	Exited   bool             `json:",omitempty"`
@@ -185,55 +180,4 @@ func closeAll(fds []int) {
 	for _, fd := range fds {
 		_ = unix.Close(fd)
 	}
-}
-
-// writeFrame writes a length in four bytes and the payload.
-func writeFrame(w io.Writer, payload []byte) error {
-	frame := binary.BigEndian.AppendUint32(make([]byte, 0, len(payload)+4), uint32(len(payload)))
-	_, err := w.Write(append(frame, payload...))
-	return err
-}
-
-// readFrame reads one frame of at most limit bytes.
-func readFrame(r io.Reader, limit int) ([]byte, error) {
-	var head [4]byte
-	if _, err := io.ReadFull(r, head[:]); err != nil {
-		return nil, err
-	}
-	size := int(binary.BigEndian.Uint32(head[:]))
-	if size > limit {
-		return nil, fmt.Errorf("frame of %d bytes is over %d", size, limit)
-	}
-	payload := make([]byte, size)
-	if _, err := io.ReadFull(r, payload); err != nil {
-		return nil, noEOF(err)
-	}
-	return payload, nil
-}
-
-func writeJSON(w io.Writer, value any) error {
-	payload, err := json.Marshal(value)
-	if err != nil {
-		return err
-	}
-	if len(payload) > requestLimit {
-		return fmt.Errorf("request of %d bytes is over %d", len(payload), requestLimit)
-	}
-	return writeFrame(w, payload)
-}
-
-func readJSON(r io.Reader, value any) error {
-	payload, err := readFrame(r, requestLimit)
-	if err != nil {
-		return err
-	}
-	return json.Unmarshal(payload, value)
-}
-
-// noEOF keeps the end of a connection from looking like the end of content.
-func noEOF(err error) error {
-	if errors.Is(err, io.EOF) {
-		return io.ErrUnexpectedEOF
-	}
-	return err
 }

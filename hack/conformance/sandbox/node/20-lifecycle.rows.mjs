@@ -83,7 +83,7 @@ row('3.5 row', 'list has all fields of a sandbox', async (t) => {
   assert.ok(Number.isInteger(idle.age_secs) && idle.age_secs <= 5)
   delete idle.age_secs
   assert.deepEqual(idle, {
-    sandbox_id: box.id, name: 'labelled', image: 'python', exec_in_progress: false, exec_in_flight: 0, exec_slots_free: 4, stopped: false, isolation: world.backend,
+    sandbox_id: box.id, name: 'labelled', image: 'python', exec_in_progress: false, exec_in_flight: 0, exec_slots_free: 4, stopped: false, isolation: world.isolation,
   })
   const running = box.run('shell', 'touch /on; while [ ! -e /off ]; do sleep 0.01; done')
   await until('the program', () => box.fs('stat', { path: '/on' }).then(() => true, () => false))
@@ -107,13 +107,13 @@ row('3.7 catalog', 'presets come first, then custom images, sorted', async () =>
 })
 
 row('5 idle', 'an idle sandbox is removed', async (t) => {
-  const box = await t.sandbox({ idle_timeout_secs: 1 })
+  const box = await t.sandbox({ idle_timeout_secs: world.patience })
   await until('its removal', async () => !(await rowOf(box.id)), 30_000)
   await box.refuses('S002', 'exec', { cmd: 'true' })
 }, { slow: true })
 
 row('5 busy', 'a running program keeps its sandbox, a background one does not', async (t) => {
-  const [busy, background] = [await t.sandbox({ idle_timeout_secs: 1 }), await t.sandbox({ idle_timeout_secs: 1 })]
+  const [busy, background] = [await t.sandbox({ idle_timeout_secs: world.patience }), await t.sandbox({ idle_timeout_secs: world.patience })]
   await background.sh('sleep 100 >/dev/null 2>&1 </dev/null &')
   const running = busy.run('shell', 'sleep 24; echo survived')
   await until('the removal of the other', async () => !(await rowOf(background.id)), 30_000)
@@ -121,8 +121,8 @@ row('5 busy', 'a running program keeps its sandbox, a background one does not', 
 }, { slow: true })
 
 row('5 file calls', 'file calls keep a sandbox', async (t) => {
-  const box = await t.sandbox({ idle_timeout_secs: 2 })
-  const control = await t.sandbox({ idle_timeout_secs: 2 })
+  const box = await t.sandbox({ idle_timeout_secs: 2 * world.patience })
+  const control = await t.sandbox({ idle_timeout_secs: 2 * world.patience })
   await until('the removal of the other', async () => {
     await box.fs('stat', { path: '/' })
     return !(await rowOf(control.id))
@@ -131,8 +131,8 @@ row('5 file calls', 'file calls keep a sandbox', async (t) => {
 }, { slow: true })
 
 row('5 network', 'use of the network keeps a sandbox', async (t) => {
-  const box = await t.sandbox({ idle_timeout_secs: 3, network: true })
-  const control = await t.sandbox({ idle_timeout_secs: 3 })
+  const box = await t.sandbox({ idle_timeout_secs: 3 * world.patience, network: true })
+  const control = await t.sandbox({ idle_timeout_secs: 3 * world.patience })
   await box.write('/talk.py', `
 import socket, time
 while True:

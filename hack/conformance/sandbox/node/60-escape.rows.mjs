@@ -6,18 +6,20 @@ import { ownsNumbers, row, table, world } from './lib.mjs'
 
 const LANGUAGES = ['shell', 'node', 'python']
 
-/** Prints, as JSON, which of its arguments could be read or listed. */
+/** Prints, as JSON, which of its arguments are folders that could be listed or files of which something could be read. */
 const READ = {
   shell: `sep=; printf '['; for p in "$@"; do
-    if cat "$p" >/dev/null 2>&1 || ls "$p/" >/dev/null 2>&1; then printf '%s"%s"' "$sep" "$p"; sep=,; fi; done; printf ']'`,
+    if [ "$(head -c 1 "$p" 2>/dev/null | wc -c)" -gt 0 ] || ls "$p/" >/dev/null 2>&1; then printf '%s"%s"' "$sep" "$p"; sep=,; fi; done; printf ']'`,
   node: `const fs = require('fs'); console.log(JSON.stringify(process.argv.slice(1).filter((p) =>
-    [fs.readFileSync, fs.readdirSync].some((f) => { try { f(p); return true } catch { return false } }))))`,
+    [(p) => fs.readSync(fs.openSync(p), Buffer.alloc(1)) > 0, (p) => Boolean(fs.readdirSync(p))].some((f) => { try { return f(p) } catch { return false } }))))`,
   python: `
 import json, os, sys
 def can(p):
-    for look in (lambda: open(p, 'rb').read(1), lambda: os.listdir(p)):
-        try: look(); return True
+    for look in (lambda: open(p, 'rb').read(1), lambda: [os.listdir(p)]):
+        try:
+            if look(): return True
         except OSError: pass
+    return False
 print(json.dumps([p for p in sys.argv[1:] if can(p)]))`,
 }
 

@@ -1,20 +1,17 @@
-package namespaces
+package guestnet
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/netip"
-	"os"
 	"slices"
 	"strconv"
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
 	"gvisor.dev/gvisor/pkg/tcpip"
 	"gvisor.dev/gvisor/pkg/tcpip/adapters/gonet"
 	"gvisor.dev/gvisor/pkg/tcpip/header"
@@ -30,28 +27,16 @@ const (
 	networkCard = tcpip.NICID(1)
 	// maxConnecting bounds the connects that wait for their host's answer.
 	maxConnecting = 256
-	tunDevice     = "/dev/net/tun"
 )
 
-// outboundPossible says whether this process may open network devices.
-func outboundPossible() bool {
-	fd, err := unix.Open(tunDevice, unix.O_RDWR|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return false
-	}
-	_ = unix.Close(fd)
-	return true
-}
+// Dial makes the daemon's half of a connection.
+type Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-// dialFunc makes the daemon's half of a connection.
-type dialFunc func(ctx context.Context, network, address string) (net.Conn, error)
-
-// outbound is a guest's network in user space: a TCP/IP stack that stands for
+// Network is a guest's network in user space: a TCP/IP stack that stands for
 // every address there is, and dials from the daemon where policy allows.
-type outbound struct {
-	logger *slog.Logger
+type Network struct {
 	policy policy
-	dial   dialFunc
+	dial   Dial
 	names  *nameRelay
 	stack  *stack.Stack
 	open   connections
@@ -62,17 +47,26 @@ type outbound struct {
 	once    sync.Once
 }
 
-// newOutbound takes over the device.
-func newOutbound(fd int, ports []int, b *Backend) (*outbound, error) {
-	// Set first, so that Go waits for packets without a thread.
-	if err := unix.SetNonblock(fd, true); err != nil {
-		_ = unix.Close(fd)
-		return nil, err
-	}
-	link := &device{file: os.NewFile(uintptr(fd), "tun")}
-	o := &outbound{logger: b.logger, policy: policy{ports: slices.Clone(ports)}, dial: b.dial, closing: &b.closing}
+// Options are what a Network needs; all but Nameserver are required.
+type Options struct {
+	// Device gives and takes the guest's packets, one a read or write. The Network
+	// closes it.
+	Device io.ReadWriteCloser
+	// Ports are those of the host's loopback that the gateway leads to.
+	Ports []int
+	Dial  Dial
+	// Nameserver is the host's, with its port; without one names have no answer.
+	Nameserver string
+	// Closing counts the teardowns that still run after Close.
+	Closing *sync.WaitGroup
+}
+
+// New starts to carry a guest's packets.
+func New(options Options) (*Network, error) {
+	link := &device{packets: options.Device}
+	o := &Network{policy: policy{ports: slices.Clone(options.Ports)}, dial: options.Dial, closing: options.Closing}
 	o.ctx, o.cancel = context.WithCancel(context.Background())
-	if err := o.build(link, b.nameserver); err != nil {
+	if err := o.build(link, options.Nameserver); err != nil {
 		o.cancel()
 		link.Close()
 		o.stack.Close()
@@ -81,14 +75,14 @@ func newOutbound(fd int, ports []int, b *Backend) (*outbound, error) {
 	return o, nil
 }
 
-func (o *outbound) build(link *device, nameserver string) error {
+func (o *Network) build(link *device, nameserver string) error {
 	o.stack = stack.New(stack.Options{
 		NetworkProtocols:   []stack.NetworkProtocolFactory{ipv4.NewProtocol},
 		TransportProtocols: []stack.TransportProtocolFactory{tcp.NewProtocol, udp.NewProtocol, icmp.NewProtocol4},
 	})
 	sack, receive := tcpip.TCPSACKEnabled(true), tcpip.TCPReceiveBufferSizeRangeOption{Min: 4 << 10, Default: 1 << 20, Max: 4 << 20}
 	send := tcpip.TCPSendBufferSizeRangeOption{Min: 4 << 10, Default: 1 << 20, Max: 4 << 20}
-	gateway := tcpip.AddrFrom4(gatewayBytes)
+	gateway := tcpip.AddrFrom4(GatewayBytes)
 	err := firstError(
 		func() tcpip.Error { return o.stack.SetTransportProtocolOption(tcp.ProtocolNumber, &sack) },
 		func() tcpip.Error { return o.stack.SetTransportProtocolOption(tcp.ProtocolNumber, &receive) },
@@ -124,7 +118,7 @@ func firstError(steps ...func() tcpip.Error) tcpip.Error {
 }
 
 // connect decides about one connect of the guest; each runs on its own.
-func (o *outbound) connect(request *tcp.ForwarderRequest) {
+func (o *Network) connect(request *tcp.ForwarderRequest) {
 	id := request.ID()
 	target, allowed := o.target(id)
 	if !allowed {
@@ -151,10 +145,10 @@ func (o *outbound) connect(request *tcp.ForwarderRequest) {
 }
 
 // target is where the daemon dials for an address of the guest's.
-func (o *outbound) target(id stack.TransportEndpointID) (string, bool) {
+func (o *Network) target(id stack.TransportEndpointID) (string, bool) {
 	address := netip.AddrFrom4(id.LocalAddress.As4())
 	port := int(id.LocalPort)
-	if address.String() == gatewayAddress {
+	if address.String() == GatewayAddress {
 		if port == dnsPort {
 			return o.names.nameserver, o.names.nameserver != ""
 		}
@@ -163,12 +157,12 @@ func (o *outbound) target(id stack.TransportEndpointID) (string, bool) {
 	return net.JoinHostPort(address.String(), strconv.Itoa(port)), o.policy.allowsAddress(address)
 }
 
-// LastUse implements networkEnd.
-func (o *outbound) LastUse() time.Time { return o.open.use.last() }
+// LastUse is when the network last carried something; zero when it never did.
+func (o *Network) LastUse() time.Time { return o.open.use.last() }
 
 // Close ends the network. What the kernel takes long for goes on behind; the
 // back end's Close waits for it.
-func (o *outbound) Close() error {
+func (o *Network) Close() error {
 	o.once.Do(func() {
 		o.cancel()
 		o.open.close()
@@ -182,4 +176,4 @@ func (o *outbound) Close() error {
 	return nil
 }
 
-var _ io.Closer = (*outbound)(nil)
+var _ io.Closer = (*Network)(nil)

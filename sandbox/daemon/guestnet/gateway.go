@@ -1,4 +1,4 @@
-package namespaces
+package guestnet
 
 import (
 	"context"
@@ -10,20 +10,21 @@ import (
 
 const dialTimeout = 10 * time.Second
 
-// gateway carries connections that a guest makes to its gateway's declared ports
+// Gateway carries connections that a guest makes to its gateway's declared ports
 // to the same ports of the host's loopback. The listening sockets were made in
 // the guest's network and handed out, so that no device is needed.
-type gateway struct {
+type Gateway struct {
 	listeners []net.Listener
-	dial      dialFunc
+	dial      Dial
 	open      connections
 	ctx       context.Context
 	cancel    context.CancelFunc
 	working   sync.WaitGroup
 }
 
-func newGateway(listeners []net.Listener, ports []int, dial dialFunc) *gateway {
-	g := &gateway{listeners: listeners, dial: dial}
+// NewGateway starts to accept from the listeners, one for each port.
+func NewGateway(listeners []net.Listener, ports []int, dial Dial) *Gateway {
+	g := &Gateway{listeners: listeners, dial: dial}
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	for i, listener := range listeners {
 		g.working.Go(func() { g.accept(listener, ports[i]) })
@@ -31,7 +32,7 @@ func newGateway(listeners []net.Listener, ports []int, dial dialFunc) *gateway {
 	return g
 }
 
-func (g *gateway) accept(listener net.Listener, port int) {
+func (g *Gateway) accept(listener net.Listener, port int) {
 	for {
 		guest, err := listener.Accept()
 		if err != nil {
@@ -43,7 +44,7 @@ func (g *gateway) accept(listener net.Listener, port int) {
 
 // connect joins one connection of the guest to the host's port. A port where
 // nobody listens resets it.
-func (g *gateway) connect(guest net.Conn, port int) {
+func (g *Gateway) connect(guest net.Conn, port int) {
 	defer guest.Close()
 	ctx, cancel := context.WithTimeout(g.ctx, dialTimeout)
 	defer cancel()
@@ -58,19 +59,20 @@ func (g *gateway) connect(guest net.Conn, port int) {
 	g.open.carry(guest, host)
 }
 
-// LastUse implements networkEnd.
-func (g *gateway) LastUse() time.Time { return g.open.use.last() }
+// LastUse is when the network last carried something; zero when it never did.
+func (g *Gateway) LastUse() time.Time { return g.open.use.last() }
 
 // Close ends listeners and connections and waits for their goroutines.
-func (g *gateway) Close() error {
-	closeListeners(g.listeners)
+func (g *Gateway) Close() error {
+	CloseListeners(g.listeners)
 	g.cancel()
 	g.open.close()
 	g.working.Wait()
 	return nil
 }
 
-func closeListeners(listeners []net.Listener) {
+// CloseListeners closes them all.
+func CloseListeners(listeners []net.Listener) {
 	for _, listener := range listeners {
 		_ = listener.Close()
 	}

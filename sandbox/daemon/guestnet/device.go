@@ -1,7 +1,7 @@
-package namespaces
+package guestnet
 
 import (
-	"os"
+	"io"
 	"sync"
 	"sync/atomic"
 
@@ -12,14 +12,14 @@ import (
 	"gvisor.dev/gvisor/pkg/tcpip/stack"
 )
 
-// deviceMTU is far over the usual 1500: the packets never meet a real wire, and
+// DeviceMTU is the size of packets, far over the usual 1500: the packets never meet a real wire, and
 // every one costs a system call.
-const deviceMTU = 65520
+const DeviceMTU = 65520
 
 // device is a guest's network device as a link of the daemon's own stack: one
 // read or write a packet.
 type device struct {
-	file     *os.File
+	packets  io.ReadWriteCloser
 	attached atomic.Bool
 	reading  sync.WaitGroup
 	closed   sync.Once
@@ -38,9 +38,9 @@ func (d *device) Attach(dispatcher stack.NetworkDispatcher) {
 }
 
 func (d *device) read(dispatcher stack.NetworkDispatcher) {
-	packet := make([]byte, deviceMTU)
+	packet := make([]byte, DeviceMTU)
 	for {
-		n, err := d.file.Read(packet)
+		n, err := d.packets.Read(packet)
 		if err != nil {
 			return
 		}
@@ -60,7 +60,7 @@ func (d *device) WritePackets(list stack.PacketBufferList) (int, tcpip.Error) {
 	written := 0
 	for _, packet := range list.AsSlice() {
 		view := packet.ToView()
-		_, err := d.file.Write(view.AsSlice())
+		_, err := d.packets.Write(view.AsSlice())
 		view.Release()
 		if err != nil {
 			return written, &tcpip.ErrAborted{}
@@ -75,14 +75,14 @@ func (d *device) WritePackets(list stack.PacketBufferList) (int, tcpip.Error) {
 func (d *device) Close() {
 	d.closed.Do(func() {
 		d.attached.Store(false)
-		_ = d.file.Close()
+		_ = d.packets.Close()
 	})
 }
 
 func (d *device) Wait()            { d.reading.Wait() }
 func (d *device) IsAttached() bool { return d.attached.Load() }
 
-func (d *device) MTU() uint32                             { return deviceMTU }
+func (d *device) MTU() uint32                             { return DeviceMTU }
 func (d *device) SetMTU(uint32)                           {}
 func (d *device) MaxHeaderLength() uint16                 { return 0 }
 func (d *device) LinkAddress() tcpip.LinkAddress          { return "" }

@@ -1,4 +1,4 @@
-package namespaces
+package guestnet
 
 import (
 	"bufio"
@@ -29,7 +29,7 @@ const (
 // the policy.
 type nameRelay struct {
 	nameserver string
-	dial       dialFunc
+	dial       Dial
 	use        *networkUse
 	ctx        context.Context
 	socket     *gonet.UDPConn
@@ -39,8 +39,8 @@ type nameRelay struct {
 
 // newNameRelay listens on the gateway. Without a name server every question is
 // refused at once.
-func newNameRelay(ctx context.Context, s *stack.Stack, nameserver string, dial dialFunc, use *networkUse) (*nameRelay, error) {
-	local := tcpip.FullAddress{NIC: networkCard, Addr: tcpip.AddrFrom4(gatewayBytes), Port: dnsPort}
+func newNameRelay(ctx context.Context, s *stack.Stack, nameserver string, dial Dial, use *networkUse) (*nameRelay, error) {
+	local := tcpip.FullAddress{NIC: networkCard, Addr: tcpip.AddrFrom4(GatewayBytes), Port: dnsPort}
 	socket, err := gonet.DialUDP(s, &local, nil, ipv4.ProtocolNumber)
 	if err != nil {
 		return nil, err
@@ -116,8 +116,8 @@ func (n *nameRelay) close() {
 	n.working.Wait()
 }
 
-// hostNameserver is the first one of the host's own, with its port, or empty.
-func hostNameserver() string {
+// HostNameserver is the first one of the host's own, with its port, or empty.
+func HostNameserver() string {
 	file, err := os.Open("/etc/resolv.conf")
 	if err != nil {
 		return ""

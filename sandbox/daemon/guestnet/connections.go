@@ -1,4 +1,4 @@
-package namespaces
+package guestnet
 
 import (
 	"io"
