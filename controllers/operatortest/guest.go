@@ -7,34 +7,42 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 
 	"github.com/sandbox-operator/sandbox-operator/guest"
 	"github.com/sandbox-operator/sandbox-operator/guest/wire"
 	"github.com/sandbox-operator/sandbox-operator/sandbox"
-	"github.com/sandbox-operator/sandbox-operator/sandbox/fake"
 )
 
 // Guest answers execs as the agent does. A planted source loads unless a line has
 // the word BROKEN, and has the handlers whose names it holds. A call answers with
 // the planted source as a JSON string.
 type Guest struct {
-	provider *fake.Provider
+	files Files
 
-	mu      sync.Mutex
-	planted map[sandbox.ID]map[string]string
-	plants  int
-	call    func(context.Context, wire.CallRequest) (wire.Reply, error)
-	run     func(context.Context, wire.RunRequest) (wire.Reply, error)
+	mu        sync.Mutex
+	planted   map[sandbox.ID]map[string]string
+	plants    int
+	cancelled []string
+	outfits   []string
+	call      func(context.Context, wire.CallRequest) (wire.Reply, error)
+	run       func(context.Context, wire.RunRequest) (wire.Reply, error)
 }
 
-// NewGuest returns a guest of the provider's sandboxes, whose programs print "done"
-// and exit with 0.
-func NewGuest(provider *fake.Provider) *Guest {
+// Files are those of sandboxes. A fake.Provider has them.
+type Files interface {
+	// File returns what was written to a path of a sandbox.
+	File(id sandbox.ID, name string) (content []byte, written bool)
+}
+
+// NewGuest returns a guest of the sandboxes that have these files, whose programs
+// print "done" and exit with 0.
+func NewGuest(files Files) *Guest {
 	return &Guest{
-		provider: provider,
-		planted:  map[sandbox.ID]map[string]string{},
+		files:   files,
+		planted: map[sandbox.ID]map[string]string{},
 		run: func(context.Context, wire.RunRequest) (wire.Reply, error) {
 			return wire.Reply{Run: &wire.Run{Stdout: "done\n"}, DurationMs: 1}, nil
 		},
@@ -70,7 +78,7 @@ func (g *Guest) Exec(ctx context.Context, info sandbox.Info, req sandbox.ExecReq
 	}
 	ctx, cancel := context.WithTimeout(ctx, req.Timeout)
 	defer cancel()
-	agent, written := g.provider.File(info.ID, req.Argv[0])
+	agent, written := g.files.File(info.ID, req.Argv[0])
 	if !written {
 		return sandbox.ExecResult{ExitCode: 127, Stderr: []byte("no such file")}, nil
 	}
@@ -104,9 +112,49 @@ func (g *Guest) answer(ctx context.Context, info sandbox.Info, command string, s
 		run := g.run
 		g.mu.Unlock()
 		return decoded(stdin, func(r wire.RunRequest) (wire.Reply, error) { return run(ctx, r) })
+	case wire.CommandCancel:
+		return decoded(stdin, func(r wire.CancelRequest) (wire.Reply, error) { return g.note(r.Token), nil })
+	case wire.CommandInstall:
+		return decoded(stdin, func(r wire.InstallRequest) (wire.Reply, error) { return g.outfit(strings.Join(r.Packages, " ")), nil })
+	case wire.CommandSetup:
+		return decoded(stdin, func(r wire.SetupRequest) (wire.Reply, error) { return g.outfit(r.Command), nil })
 	default:
 		return wire.Reply{}, fmt.Errorf("the agent has no command %q", command)
 	}
+}
+
+// note remembers what was cancelled.
+func (g *Guest) note(token string) wire.Reply {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.cancelled = append(g.cancelled, token)
+	return wire.Reply{}
+}
+
+// Cancelled lists the tokens of the runs and calls that were to end.
+func (g *Guest) Cancelled() []string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Clone(g.cancelled)
+}
+
+// outfit installs and sets up nothing. A text with FAILS in it fails, and says so
+// itself.
+func (g *Guest) outfit(text string) wire.Reply {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.outfits = append(g.outfits, text)
+	if strings.Contains(text, "FAILS") {
+		return wire.Reply{Run: &wire.Run{ExitCode: 1, Stderr: text}}
+	}
+	return wire.Reply{Run: &wire.Run{}}
+}
+
+// Outfits lists what was installed and set up so far, in order.
+func (g *Guest) Outfits() []string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Clone(g.outfits)
 }
 
 // decoded refuses what the agent would refuse: unknown fields and trailing text.

@@ -36,6 +36,10 @@ const DefaultTimeout = 5 * time.Second
 type Options struct {
 	// WorkerName is the operator's name on the bus; empty is that of the original.
 	WorkerName string
+	// TwoNamespaces lets the operator watch another namespace too, Stack.Other.
+	TwoNamespaces bool
+	// AllowSharedPrefixes is that of controllers.Options.
+	AllowSharedPrefixes bool
 }
 
 // Stack is one operator in a namespace of its own, with everything around it.
@@ -44,8 +48,10 @@ type Stack struct {
 	// Client reads and writes past the operator's cache.
 	Client    client.Client
 	Namespace string
-	Provider  *fake.Provider
-	Guest     *Guest
+	// Other is empty without Options.TwoNamespaces.
+	Other    string
+	Provider *fake.Provider
+	Guest    *Guest
 
 	environment *testenv.Environment
 	options     Options
@@ -88,9 +94,15 @@ func Start(ctx context.Context, environment *testenv.Environment, options Option
 	if err != nil {
 		return nil, err
 	}
+	other := ""
+	if options.TwoNamespaces {
+		if other, err = environment.NewNamespace(ctx); err != nil {
+			return nil, err
+		}
+	}
 	provider := fake.New()
 	s := &Stack{
-		Client: environment.Client, Namespace: namespace, Provider: provider, Guest: NewGuest(provider),
+		Client: environment.Client, Namespace: namespace, Other: other, Provider: provider, Guest: NewGuest(provider),
 		environment: environment, options: options, address: "127.0.0.1:0",
 	}
 	s.Provider.OnExec(s.Guest.Exec)
@@ -148,7 +160,8 @@ func (s *Stack) StartOperator(ctx context.Context) error {
 		BusURL: s.BusURL(), GuestBusURL: s.BusURL(), WorkerName: s.options.WorkerName,
 		RunsNamespace: s.Namespace, OperatorNamespace: s.Namespace,
 		DefaultTimeout: DefaultTimeout, MaxTimeout: 30 * time.Second, IdleTimeout: 900 * time.Second,
-		Provider: s.Provider, Metrics: prometheus.NewRegistry(),
+		AllowSharedPrefixes: s.options.AllowSharedPrefixes,
+		Provider:            s.Provider, Metrics: prometheus.NewRegistry(),
 	})
 	if err != nil {
 		return err
@@ -172,13 +185,17 @@ func (s *Stack) StartOperator(ctx context.Context) error {
 
 func (s *Stack) newManager() (ctrl.Manager, error) {
 	grace := stopTimeout
+	watched := map[string]cache.Config{s.Namespace: {}}
+	if s.Other != "" {
+		watched[s.Other] = cache.Config{}
+	}
 	return ctrl.NewManager(s.environment.Config, ctrl.Options{
 		Scheme:                  s.environment.Scheme,
 		Metrics:                 metricsserver.Options{BindAddress: "0"},
 		GracefulShutdownTimeout: &grace,
 		// The names of controllers are unique per process otherwise.
 		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
-		Cache:      cache.Options{DefaultNamespaces: map[string]cache.Config{s.Namespace: {}}},
+		Cache:      cache.Options{DefaultNamespaces: watched, DefaultTransform: controllers.SlimCache},
 		Client: client.Options{Cache: &client.CacheOptions{
 			DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}},
 		}},

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/sandbox-operator/sandbox-operator/controllers/internal/wake"
@@ -52,6 +53,22 @@ func TestSource(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"apps/c"}, drain(queue)); diff != "" {
 		t.Errorf("wake-ups after the start (-want +got):\n%s", diff)
+	}
+}
+
+func TestSource_wakesFirst(t *testing.T) {
+	source, queue := wake.NewSource(), priorityqueue.New[reconcile.Request]("test")
+	t.Cleanup(queue.ShutDown)
+	queue.Add(reconcile.Request{NamespacedName: key("reported")})
+	if err := source.Start(t.Context(), queue); err != nil {
+		t.Fatal(err)
+	}
+	source.Wake(key("woken"))
+	for _, want := range []string{"apps/woken", "apps/reported"} {
+		request, _ := queue.Get()
+		if queue.Done(request); request.String() != want {
+			t.Errorf("got %s, want %s", request, want)
+		}
 	}
 }
 
