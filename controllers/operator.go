@@ -5,6 +5,8 @@ package controllers
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
 	"errors"
 	"log/slog"
 	"time"
@@ -17,7 +19,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	sandboxv1alpha1 "github.com/sandbox-operator/sandbox-operator/api/v1alpha1"
 	"github.com/sandbox-operator/sandbox-operator/bus"
+	"github.com/sandbox-operator/sandbox-operator/bus/guestaccess"
 	"github.com/sandbox-operator/sandbox-operator/bus/publish"
 	"github.com/sandbox-operator/sandbox-operator/bus/shim"
 	"github.com/sandbox-operator/sandbox-operator/controllers/internal/identity"
@@ -29,6 +33,7 @@ import (
 	"github.com/sandbox-operator/sandbox-operator/guest"
 	"github.com/sandbox-operator/sandbox-operator/guest/runner"
 	"github.com/sandbox-operator/sandbox-operator/sandbox"
+	"github.com/sandbox-operator/sandbox-operator/sandbox/capacity"
 	"github.com/sandbox-operator/sandbox-operator/sandbox/fleet"
 	"github.com/sandbox-operator/sandbox-operator/sandbox/iii"
 )
@@ -38,16 +43,27 @@ import (
 type Options struct {
 	// BusURL is the iii engine, GuestBusURL the listener that guests are given.
 	BusURL, GuestBusURL string
+	// RequireBusIsolation refuses bus access unless that listener has been seen to
+	// keep guests apart.
+	RequireBusIsolation bool
 	// WorkerName is this worker's name on the bus.
 	WorkerName string
 	// RunsNamespace is where the objects of bus callers live.
 	RunsNamespace string
+	// WatchNamespaces are the namespaces that the operator may read in,
+	// RunsNamespace among them; empty stands for all.
+	WatchNamespaces []string
 	// OperatorNamespace is where the operator's identity and bus session live.
 	OperatorNamespace string
 	// DefaultTimeout and MaxTimeout bound calls and runs.
 	DefaultTimeout, MaxTimeout time.Duration
 	// IdleTimeout is the idle time of runtimes that name none.
 	IdleTimeout time.Duration
+	// InjectGuidance, OpenCapabilities and AllowForceTeardown are those of
+	// shim.Options.
+	InjectGuidance, OpenCapabilities, AllowForceTeardown bool
+	// AllowSharedPrefixes lets functions of several namespaces have one id prefix.
+	AllowSharedPrefixes bool
 	// Provider is the back end; nil stands for the daemon on the bus.
 	Provider sandbox.Provider
 	// Metrics takes the operator's own metrics; nil stands for the registry of the
@@ -65,6 +81,9 @@ type Operator struct {
 	runs      *sandboxrun.Reconciler
 	sweeper   *orphans.Sweeper
 	shim      *shim.Shim
+	guestBus  *guestaccess.Access
+	guests    *guestaccess.Service
+	prober    *guestaccess.Prober
 }
 
 // New builds the parts and ties them together. It reads the operator's
@@ -83,6 +102,10 @@ func New(ctx context.Context, mgr ctrl.Manager, o Options) (*Operator, error) {
 	if err != nil {
 		return nil, err
 	}
+	guestKey, err := store.GuestKey(ctx)
+	if err != nil {
+		return nil, err
+	}
 	busClient, err := bus.New(bus.Options{
 		URL: o.BusURL, Name: o.WorkerName, RetryNameConflict: true,
 		Description: "Runs code in sandboxes and publishes functions that live in them.",
@@ -92,7 +115,7 @@ func New(ctx context.Context, mgr ctrl.Manager, o Options) (*Operator, error) {
 		return nil, err
 	}
 	op := &Operator{bus: busClient, store: store}
-	err = op.build(mgr, o, program, operatorID)
+	err = op.build(mgr, o, program, operatorID, guestKey)
 	return op, err
 }
 
@@ -100,27 +123,35 @@ func New(ctx context.Context, mgr ctrl.Manager, o Options) (*Operator, error) {
 type parts struct {
 	Options
 	clock      clock.WithTicker
-	provider   sandbox.Provider
+	provider   *capacity.Broker
 	runner     *runner.Runner
 	table      *publish.Table
 	server     *publish.Server
 	results    *sandboxrun.Results
 	registry   prometheus.Registerer
 	operatorID string
+	digestKey  []byte
+	guestBus   *guestaccess.Access
 }
 
-func (op *Operator) build(mgr ctrl.Manager, o Options, program guest.AgentProgram, operatorID string) error {
+func (op *Operator) build(mgr ctrl.Manager, o Options, program guest.AgentProgram, operatorID string, guestKey []byte) error {
 	p, err := op.newParts(o, program, operatorID)
 	if err != nil {
 		return err
 	}
+	if err := op.newGuestAccess(mgr, o, guestKey); err != nil {
+		return err
+	}
+	p.guestBus, p.digestKey = op.guestBus, derivedKey(guestKey, "digests of templates")
 	op.fleet = fleet.NewWatcher(p.provider, operatorID, fleet.DefaultInterval, nil)
 	op.runtimes = op.newRuntimes(mgr, p)
+	p.provider.SetDisplacer(op.runtimes)
 	op.functions = op.newFunctions(mgr, p)
 	op.runs = op.newRuns(mgr, p)
 	op.sweeper = &orphans.Sweeper{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Provider: p.provider, Fleet: op.fleet, Clock: p.clock,
-		Destroyed: orphans.NewDestroyedCounter(p.registry),
+		Namespaces: o.WatchNamespaces, Destroyed: orphans.NewDestroyedCounter(p.registry),
+		Held: func(runtime *sandboxv1alpha1.SandboxRuntime) []sandbox.ID { return held(p.table, runtime) },
 	}
 	p.table.SetHooks(publish.Hooks{
 		Wake:  op.runtimes.WakeRuntime,
@@ -131,18 +162,23 @@ func (op *Operator) build(mgr ctrl.Manager, o Options, program guest.AgentProgra
 		Bus: op.bus, Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Namespace: o.RunsNamespace,
 		WorkerName: o.WorkerName, DefaultTimeout: o.DefaultTimeout, MaxTimeout: o.MaxTimeout,
 		IdleTimeout: o.IdleTimeout, Results: p.results, Clock: p.clock, Logger: logger("shim"),
+		Fleet: op.fleet, FunctionIDIndex: index.FunctionByID, InjectGuidance: o.InjectGuidance,
+		OpenCapabilities: o.OpenCapabilities, AllowForceTeardown: o.AllowForceTeardown,
+		Programs: programs{table: p.table, workers: p.server.Workers},
 	})
 	return err
 }
 
 func (op *Operator) newParts(o Options, program guest.AgentProgram, operatorID string) (parts, error) {
-	p := parts{Options: o, clock: clock.RealClock{}, provider: o.Provider, registry: o.Metrics, operatorID: operatorID}
-	if p.provider == nil {
-		p.provider = iii.New(iii.Options{Client: op.bus})
-	}
+	p := parts{Options: o, clock: clock.RealClock{}, registry: o.Metrics, operatorID: operatorID}
 	if p.registry == nil {
 		p.registry = metrics.Registry
 	}
+	backEnd := o.Provider
+	if backEnd == nil {
+		backEnd = iii.New(iii.Options{Client: op.bus})
+	}
+	p.provider = capacity.New(backEnd, capacity.NewMetrics(p.registry))
 	callMetrics, err := publish.NewMetrics(p.registry)
 	if err != nil {
 		return p, err
@@ -151,16 +187,49 @@ func (op *Operator) newParts(o Options, program guest.AgentProgram, operatorID s
 	p.table = publish.NewTable(p.clock, publish.Hooks{})
 	p.server = &publish.Server{
 		Table: p.table, Guest: p.runner, WorkerName: o.WorkerName, Logger: logger("publish"), Metrics: callMetrics,
+		Workers: publish.NewWorkers(op.bus),
 	}
 	p.results = sandboxrun.NewResults(p.clock)
 	return p, nil
+}
+
+// programs are those in slots of the table.
+type programs struct {
+	table   *publish.Table
+	workers *publish.Workers
+}
+
+// Inside implements shim.Programs.
+func (p programs) Inside(ctx context.Context, worker string, runtime *sandboxv1alpha1.SandboxRuntime) bool {
+	return p.table.Inside(ctx, inTable(runtime), p.workers.CallerOf(worker))
+}
+
+// inTable is what the table calls a runtime.
+func inTable(runtime *sandboxv1alpha1.SandboxRuntime) publish.Runtime {
+	return publish.Runtime{Namespace: runtime.Namespace, Name: runtime.Name, UID: string(runtime.UID)}
+}
+
+// held are the sandboxes of a runtime that take calls.
+func held(table *publish.Table, runtime *sandboxv1alpha1.SandboxRuntime) []sandbox.ID {
+	var ids []sandbox.ID
+	for _, i := range table.Instances(inTable(runtime)) {
+		ids = append(ids, i.ID)
+	}
+	return ids
+}
+
+// derivedKey makes a key for one purpose from the installation's key.
+func derivedKey(key []byte, purpose string) []byte {
+	mac := hmac.New(sha256.New, key)
+	mac.Write([]byte(purpose))
+	return mac.Sum(nil)
 }
 
 func (op *Operator) newRuntimes(mgr ctrl.Manager, p parts) *sandboxruntime.Reconciler {
 	return sandboxruntime.New(sandboxruntime.Options{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Provider: p.provider, Runner: p.runner, Fleet: op.fleet,
 		Table: p.table, Recorder: mgr.GetEventRecorder("sandboxruntime"), Clock: p.clock,
-		OperatorID: p.operatorID, GuestBusURL: p.GuestBusURL, IdleTimeout: p.IdleTimeout,
+		OperatorID: p.operatorID, GuestBus: p.guestBus, IdleTimeout: p.IdleTimeout, DigestKey: p.digestKey,
 		Metrics: sandboxruntime.NewMetrics(p.registry),
 	})
 }
@@ -170,7 +239,8 @@ func (op *Operator) newFunctions(mgr ctrl.Manager, p parts) *sandboxfunction.Rec
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Runner: p.runner, Table: p.table,
 		Publisher: publish.NewPublisher(op.bus, p.server, p.WorkerName),
 		Recorder:  mgr.GetEventRecorder("sandboxfunction"), Clock: p.clock,
-		WorkerName: p.WorkerName, DefaultTimeout: p.DefaultTimeout, Lost: op.runtimes.MarkLost,
+		WorkerName: p.WorkerName, DefaultTimeout: p.DefaultTimeout, AllowSharedPrefixes: p.AllowSharedPrefixes,
+		Lost: op.runtimes.MarkLost,
 	})
 }
 
@@ -178,7 +248,7 @@ func (op *Operator) newRuns(mgr ctrl.Manager, p parts) *sandboxrun.Reconciler {
 	return sandboxrun.New(sandboxrun.Options{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Provider: p.provider, Runner: p.runner, Fleet: op.fleet,
 		Table: p.table, Results: p.results, Recorder: mgr.GetEventRecorder("sandboxrun"), Clock: p.clock,
-		OperatorID: p.operatorID, GuestBusURL: p.GuestBusURL, WorkerName: p.WorkerName, DefaultTimeout: p.DefaultTimeout,
+		OperatorID: p.operatorID, GuestBus: p.guestBus, WorkerName: p.WorkerName, DefaultTimeout: p.DefaultTimeout,
 		Metrics: sandboxrun.NewMetrics(p.registry),
 	})
 }
@@ -193,14 +263,20 @@ func (op *Operator) Register(ctx context.Context, mgr ctrl.Manager) error {
 	op.fleet.Subscribe(func(change fleet.Change) {
 		op.runtimes.HandleFleet(ctx, change)
 		op.runs.HandleFleet(ctx, change)
+		if change.AvailabilityChanged {
+			op.prober.Poke() // Another daemon may have other functions.
+		}
 	})
 	return errors.Join(
 		op.shim.Register(),
+		op.guests.Register(),
 		op.runtimes.SetupWithManager(mgr),
 		op.functions.SetupWithManager(mgr),
 		op.runs.SetupWithManager(mgr),
 		mgr.Add(op.sweeper),
 		mgr.Add(manager.RunnableFunc(op.fleet.Run)),
+		mgr.Add(manager.RunnableFunc(op.prober.Run)),
+		mgr.Add(manager.RunnableFunc(func(ctx context.Context) error { return op.shim.Watch(ctx, mgr.GetCache()) })),
 		mgr.Add(manager.RunnableFunc(op.runBus)),
 	)
 }
@@ -253,12 +329,14 @@ func (op *Operator) onBusEvent(ctx context.Context, e bus.Event) {
 	case bus.Connected:
 		log.Info("Connected to the iii engine")
 		op.fleet.Poke()
+		op.prober.Poke()
 		// Later, since an API server that does not answer must not keep the functions
 		// off the bus.
 		defer op.saveSession(ctx)
 	case bus.Disconnected:
 		log.Info("Disconnected from the iii engine")
 		op.fleet.Poke()
+		op.guestBus.Doubt() // The next one may have other listeners.
 	case bus.WorkerRejected:
 		log.Error(e.Err, "The engine refused this worker; it is tried again")
 	}

@@ -49,6 +49,19 @@ func (t *Table) standing(ctx context.Context, caller Caller) standing {
 	return s
 }
 
+// Inside says whether a call comes from a program in this runtime, directly or by
+// way of others. Who made it is asked only if a program runs there at all.
+func (t *Table) Inside(ctx context.Context, runtime Runtime, caller Caller) bool {
+	return t.occupied(runtime) && t.standing(ctx, caller).holds[runtime]
+}
+
+func (t *Table) occupied(runtime Runtime) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	state, ok := t.runtimes[runtime]
+	return ok && state.inFlight > 0
+}
+
 // program returns the program that is a worker of this name, with or without the
 // suffix of the agent's hosts.
 func (t *Table) program(worker string) (program, bool) {

@@ -4,9 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	neturl "net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
+
+	"go.opentelemetry.io/otel/baggage"
 
 	"github.com/sandbox-operator/sandbox-operator/bus"
 	"github.com/sandbox-operator/sandbox-operator/guest/wire"
@@ -184,13 +189,14 @@ func TestNested_overTheBus(t *testing.T) {
 	w.Workers = NewWorkers(operator)
 	publisher := NewPublisher(operator, w.Server, "sandbox-code-runner")
 	w.answers(t, func(ctx context.Context, call wire.CallRequest) (wire.Reply, error) {
-		var depth struct{ Left int }
-		if err := json.Unmarshal(call.Payload, &depth); err != nil || depth.Left == 0 {
-			return wire.Reply{Result: json.RawMessage(`"bottom"`)}, err
+		inner := deeper(t, call.Payload)
+		if inner == nil {
+			return wire.Reply{Result: json.RawMessage(`"bottom"`)}, nil
 		}
-		inner, _ := json.Marshal(map[string]int{"left": depth.Left - 1})
-		guest := connect(t, url, call.WorkerName+":0a1b2c3d")
-		result, err := guest.Call(ctx, bus.Call{FunctionID: "shop::price", Data: inner})
+		name := call.WorkerName + ":0a1b2c3d"
+		guest := connect(t, url, name)
+		// As the agent's hosts do.
+		result, err := guest.Call(ctx, bus.Call{FunctionID: "shop::price", Data: inner, Baggage: "sandbox-worker=" + neturl.QueryEscape(name)})
 		if err != nil {
 			return wire.Reply{Error: wire.Failf(wire.Thrown, "%v", err)}, nil
 		}
@@ -206,13 +212,64 @@ func TestNested_overTheBus(t *testing.T) {
 		defer cancel()
 		return caller.Call(ctx, bus.Call{FunctionID: "shop::price", Data: json.RawMessage(payload)})
 	}
-	if got, err := call(`{"left":1}`); err != nil || string(got) != `"bottom"` {
-		t.Errorf("a handler that calls itself got %s, %v", got, err)
-	}
-	if _, err := call(`{"left":2}`); err == nil || !strings.Contains(err.Error(), "sandbox-code-runner::capacity: ") {
-		t.Errorf("a handler two levels down got %v, want capacity", err)
+	for one, two := range map[string]string{`{"left":1}`: `{"left":2}`, `1`: `2`} {
+		if got, err := call(one); err != nil || string(got) != `"bottom"` {
+			t.Errorf("a handler that calls itself with %s got %s, %v", one, got, err)
+		}
+		if _, err := call(two); err == nil || !strings.Contains(err.Error(), "sandbox-code-runner::capacity: ") {
+			t.Errorf("a handler two levels down with %s got %v, want capacity", two, err)
+		}
 	}
 	w.idle(t)
+}
+
+// deeper is the payload of the next call, an object or a number as the present
+// one, or nil.
+func deeper(t *testing.T, payload json.RawMessage) json.RawMessage {
+	t.Helper()
+	var object struct{ Left int }
+	if left, err := strconv.Atoi(string(payload)); err == nil {
+		object.Left = left
+	} else if err := json.Unmarshal(payload, &object); err != nil {
+		t.Errorf("payload %s: %v", payload, err)
+	}
+	if object.Left == 0 {
+		return nil
+	}
+	if payload[0] != '{' {
+		return json.RawMessage(strconv.Itoa(object.Left - 1))
+	}
+	return json.RawMessage(fmt.Sprintf(`{"left":%d}`, object.Left-1))
+}
+
+func TestInside(t *testing.T) {
+	table := nestedTable(t, 3)
+	if table.Inside(t.Context(), shop, func(context.Context) string { t.Error("asked for an empty runtime"); return "" }) {
+		t.Error("somebody calls from inside an empty runtime")
+	}
+	first := mustEnter(t, table, "f", nil, "w:f:1")
+	second := mustEnter(t, table, "b", by("w:f:1"), "w:b:1")
+	for name, tc := range map[string]struct {
+		caller  Caller
+		runtime Runtime
+		want    bool
+	}{
+		"the program":           {by("w:f:1:0a1b2c3d"), shop, true},
+		"one that it called":    {by("w:b:1"), shop, true},
+		"the program, below":    {by("w:f:1"), bank, false},
+		"a stranger":            {by("somebody"), shop, false},
+		"nobody":                {by(""), shop, false},
+		"of an unknown runtime": {by("w:f:1"), Runtime{Name: "other"}, false},
+	} {
+		if got := table.Inside(t.Context(), tc.runtime, tc.caller); got != tc.want {
+			t.Errorf("%s: got %t", name, got)
+		}
+	}
+	second.Release()
+	first.Release()
+	if table.Inside(t.Context(), shop, by("w:f:1")) {
+		t.Error("a program that has ended is still inside")
+	}
 }
 
 func TestWorkers_name(t *testing.T) {
@@ -235,13 +292,55 @@ func TestWorkers_name(t *testing.T) {
 	expect("", "", 0)
 	expect("1", "a", 1)
 	expect("1", "a", 1)
-	expect("2", "", 2)
+	// It may be about to tell its name.
+	expect("2", "", 1+nameAttempts)
+	present = map[string]string{"2": ""}
+	expect("2", "", 2+nameAttempts)
 	failure = errors.New("not connected")
-	expect("3", "", 3)
+	expect("3", "", 3+nameAttempts)
 	present, failure = map[string]string{"2": "b"}, nil
-	expect("2", "b", 4)
-	expect("1", "a", 4)
+	expect("2", "b", 4+nameAttempts)
+	expect("1", "a", 4+nameAttempts)
 	if got := (*Workers)(nil).Name(t.Context(), "1"); got != "" {
 		t.Errorf("nobody knows %q", got)
+	}
+}
+
+func TestWorkers_nameThatComesLate(t *testing.T) {
+	lists := 0
+	workers := newWorkers(func(context.Context) (map[string]string, error) {
+		if lists++; lists < 3 {
+			return nil, nil
+		}
+		return map[string]string{"1": "a"}, nil
+	})
+	if got := workers.Name(t.Context(), "1"); got != "a" || lists != 3 {
+		t.Errorf("the worker is %q after %d lists", got, lists)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if got := workers.Name(ended, "2"); got != "" {
+		t.Errorf("a caller that has gone is %q", got)
+	}
+}
+
+func TestWorkers_callerOf(t *testing.T) {
+	workers := newWorkers(func(context.Context) (map[string]string, error) {
+		return map[string]string{"1": "known:to:the:engine"}, nil
+	})
+	for text, tc := range map[string]struct{ id, want string }{
+		"":                             {"1", "known:to:the:engine"},
+		"a=b":                          {"1", "known:to:the:engine"},
+		"sandbox-worker=w%3Af%3A%3Ag":  {"", "w:f::g"},
+		"a=b,sandbox-worker=w;c=d,e=f": {"1", "w"},
+		"b=c":                          {"", ""},
+	} {
+		members, err := baggage.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := workers.CallerOf(tc.id)(baggage.ContextWithBaggage(t.Context(), members)); got != tc.want {
+			t.Errorf("with %q the caller is %q, want %q", text, got, tc.want)
+		}
 	}
 }

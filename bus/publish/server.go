@@ -81,7 +81,7 @@ func (s *Server) caller(inv bus.Invocation) Caller {
 	if s.Workers == nil {
 		return nil
 	}
-	return func(ctx context.Context) string { return s.Workers.Name(ctx, inv.CallerWorkerID()) }
+	return s.Workers.CallerOf(inv.CallerWorkerID())
 }
 
 func checkPayload(schema *Schema, payload json.RawMessage) error {

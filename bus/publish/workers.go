@@ -5,14 +5,15 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/baggage"
 	"golang.org/x/sync/singleflight"
 
 	"github.com/sandbox-operator/sandbox-operator/bus"
 	"github.com/sandbox-operator/sandbox-operator/bus/protocol"
 )
 
-// Workers knows the names of the workers on the bus. The engine vouches for a
-// caller's id only, and names are how the programs in slots are known.
+// Workers knows the names of the workers on the bus, by which the programs in
+// slots are known.
 type Workers struct {
 	list  func(ctx context.Context) (map[string]string, error)
 	group singleflight.Group
@@ -26,7 +27,28 @@ const (
 	// maxNames bounds the names that are remembered; the present ones are listed
 	// again when they are asked for.
 	maxNames = 4096
+	// A client may call before it has told the engine its name.
+	nameAttempts = 5
+	namePause    = 20 * time.Millisecond
 )
+
+// workerMember is the member of the baggage in which the agent's hosts name the
+// worker that a program is (guest/agent/node/iii.mjs, sandbox_iii.py).
+const workerMember = "sandbox-worker"
+
+// CallerOf is the caller of a call with this worker id, which the engine vouches
+// for; empty for payloads that are no objects (contracts/iii-bus.md §5.2). What
+// the call's baggage says comes first: it is there in every call of the agent's
+// hosts and costs nothing. A program gains nothing by a lie in it: at most a slot
+// in reserve, or a refusal.
+func (w *Workers) CallerOf(id string) Caller {
+	return func(ctx context.Context) string {
+		if name := baggage.FromContext(ctx).Member(workerMember).Value(); name != "" {
+			return name
+		}
+		return w.Name(ctx, id)
+	}
+}
 
 // NewWorkers returns the workers of the client's bus.
 func NewWorkers(client *bus.Client) *Workers {
@@ -43,16 +65,34 @@ func (w *Workers) Name(ctx context.Context, id string) string {
 	if w == nil || id == "" {
 		return ""
 	}
-	if name := w.known(id); name != "" {
-		return name
-	}
-	// Shared by all who ask at the same time, so it must not end with one of them.
-	listed := w.group.DoChan("", func() (any, error) { return nil, w.refresh(context.WithoutCancel(ctx)) })
-	select {
-	case <-listed:
-	case <-ctx.Done():
+	for range nameAttempts {
+		if name := w.known(id); name != "" {
+			return name
+		}
+		listed, err := w.lookUp(ctx)
+		if name, ok := listed[id]; ok || err != nil {
+			return name
+		}
+		select {
+		case <-time.After(namePause):
+		case <-ctx.Done():
+			return ""
+		}
 	}
 	return w.known(id)
+}
+
+// lookUp asks the engine. Those who ask at the same time share the answer, so it
+// must not end with one of them.
+func (w *Workers) lookUp(ctx context.Context) (map[string]string, error) {
+	answer := w.group.DoChan("", func() (any, error) { return w.refresh(context.WithoutCancel(ctx)) })
+	select {
+	case listed := <-answer:
+		names, _ := listed.Val.(map[string]string)
+		return names, listed.Err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 func (w *Workers) known(id string) string {
@@ -61,12 +101,12 @@ func (w *Workers) known(id string) string {
 	return w.names[id]
 }
 
-func (w *Workers) refresh(ctx context.Context) error {
+func (w *Workers) refresh(ctx context.Context) (map[string]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	names, err := w.list(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -74,12 +114,14 @@ func (w *Workers) refresh(ctx context.Context) error {
 		clear(w.names)
 	}
 	for id, name := range names {
-		w.names[id] = name
+		if name != "" {
+			w.names[id] = name
+		}
 	}
-	return nil
+	return names, nil
 }
 
-// listWorkers asks the engine for the workers that have a name
+// listWorkers asks the engine for the workers and their names, empty for none
 // (contracts/iii-bus.md §7).
 func listWorkers(ctx context.Context, client *bus.Client) (map[string]string, error) {
 	type answer struct {
@@ -94,9 +136,7 @@ func listWorkers(ctx context.Context, client *bus.Client) (map[string]string, er
 	}
 	names := make(map[string]string, len(list.Workers))
 	for _, worker := range list.Workers {
-		if worker.Name != "" {
-			names[worker.ID] = worker.Name
-		}
+		names[worker.ID] = worker.Name
 	}
 	return names, nil
 }

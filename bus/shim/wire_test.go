@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sandbox-operator/sandbox-operator/api/v1alpha1"
 	"github.com/sandbox-operator/sandbox-operator/bus"
 	"github.com/sandbox-operator/sandbox-operator/bus/engine"
 )
@@ -137,7 +138,14 @@ func TestCallerLeaves(t *testing.T) {
 	eventually(t, "a run of the one that stays", func() bool { return len(w.results.all()) == 2 })
 
 	leaves.stop()
-	eventually(t, "the end of its run and runtime", func() bool { return len(w.runs()) == 1 && len(w.runtimes()) == 0 })
+	eventually(t, "the end of its run and runtime", func() bool {
+		// Without a drain: the calls that are ending add to what is to be drained.
+		var runs v1alpha1.SandboxRunList
+		var runtimes v1alpha1.SandboxRuntimeList
+		w.list(&runs)
+		w.list(&runtimes)
+		return len(runs.Items) == 1 && len(runtimes.Items) == 0
+	})
 	select {
 	case answer := <-answers:
 		t.Errorf("the other run ended too: %s", answer)

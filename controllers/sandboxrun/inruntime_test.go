@@ -99,7 +99,7 @@ func TestInRuntime_bootIsNoTurn(t *testing.T) {
 		instance := r.Table.Instances(kept)[0]
 		r.Table.RemoveInstance(kept, instance.Name)
 		go func() {
-			time.Sleep(10 * minTurnWait)
+			<-time.After(10 * minTurnWait)
 			r.Table.SetInstance(kept, instance)
 		}()
 		res := r.execute(t.Context(), attemptIn(time.Second))
