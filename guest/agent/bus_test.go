@@ -22,6 +22,7 @@ type message struct {
 	Data         json.RawMessage `json:"data,omitempty"`
 	Result       json.RawMessage `json:"result,omitempty"`
 	WorkerID     string          `json:"worker_id,omitempty"`
+	Baggage      string          `json:"baggage,omitempty"`
 }
 
 // testBus speaks just enough of the bus for the real SDKs (contracts/iii-bus.md):
@@ -36,6 +37,8 @@ type testBus struct {
 	clean   int
 	workers []string
 	calls   []string
+	// baggage is what came with the calls that wait for an answer.
+	baggage []string
 }
 
 func newTestBus(t *testing.T) *testBus {
@@ -105,7 +108,12 @@ func (s *session) invoke(ctx context.Context, call message) {
 		s.bus.count(func() { s.bus.workers = append(s.bus.workers, worker.Name) })
 		return
 	}
-	s.bus.count(func() { s.bus.calls = append(s.bus.calls, call.FunctionID) })
+	s.bus.count(func() {
+		s.bus.calls = append(s.bus.calls, call.FunctionID)
+		if call.InvocationID != "" {
+			s.bus.baggage = append(s.bus.baggage, call.Baggage)
+		}
+	})
 	switch {
 	case call.InvocationID == "" || call.FunctionID == "test::silent":
 	case s.functions[call.FunctionID]:

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -131,8 +132,9 @@ func sortedLines(text string) string {
 	return strings.Join(lines, "")
 }
 
+func code(value int) *int { return &value }
+
 func TestCall_failure(t *testing.T) {
-	code := func(value int) *int { return &value }
 	tests := map[string]struct {
 		language wire.Language
 		source   string
@@ -171,12 +173,16 @@ func TestCall_failure(t *testing.T) {
 			wire.Failure{Kind: wire.NotSerializable, Type: "ValueError", Message: "the result holds NaN or an infinite float, which JSON cannot represent"}, ""},
 		"F15 node: a process exit": {wire.Node, "export const handler = () => process.exit(0);",
 			wire.Failure{Kind: wire.NoResult, Type: "ProcessExit", Message: "the process exited with code 0 while waiting for the handler", ExitCode: code(0)}, ""},
+		"F21 node: a process exit after prints": {wire.Node, "export const handler = () => { console.log('out'); console.error('so far'); process.exit(5); };",
+			wire.Failure{Kind: wire.NoResult, Type: "ProcessExit", Message: "the process exited with code 5 while waiting for the handler: so far\n", ExitCode: code(5)}, ""},
 		"F15 python: a process exit": {wire.Python, "import os\ndef handler(p): os._exit(3)\n",
 			wire.Failure{Kind: wire.NoResult, Type: "ProcessExit", Message: "the interpreter exited with code 3 before there was a result", ExitCode: code(3)}, ""},
 		"F16 python: the exit exception": {wire.Python, "import sys\ndef handler(p): sys.exit(4)\n",
 			wire.Failure{Kind: wire.Thrown, Type: "SystemExit", Message: "4", Line: 2}, "SystemExit"},
 		"F17 node: a promise that never settles": {wire.Node, "export const handler = () => new Promise(() => {});",
 			wire.Failure{Kind: wire.NoResult, Type: "PendingPromise", Message: "the handler returned a promise that can never settle"}, ""},
+		"F17 node: a promise that never settles, after prints": {wire.Node, "export const handler = () => { console.error('waiting'); return new Promise(() => {}); };",
+			wire.Failure{Kind: wire.NoResult, Type: "PendingPromise", Message: "the handler returned a promise that can never settle: waiting\n"}, ""},
 		"E07 python: killed by a signal": {wire.Python, "import os, sys\ndef handler(p):\n  print('last words', file=sys.stderr, flush=True)\n  os.kill(os.getpid(), 9)\n",
 			wire.Failure{Kind: wire.NoResult, Type: "ProcessExit", Message: "the interpreter was killed by SIGKILL before there was a result: last words\n", ExitCode: code(137), Signal: "SIGKILL"}, ""},
 		"node: a timer crashes before the result": {wire.Node, "export const handler = () => new Promise(() => setTimeout(() => { throw new Error('timer'); }, 1));",
@@ -202,24 +208,31 @@ func TestCall_failure(t *testing.T) {
 			if !strings.Contains(reply.Error.Stack, tc.stack) {
 				t.Errorf("stack lacks %q:\n%s", tc.stack, reply.Error.Stack)
 			}
-			if strings.Contains(reply.Error.Stack, "/python/call.py") {
+			if startsInHost.MatchString(reply.Error.Stack) {
 				t.Errorf("stack shows the host:\n%s", reply.Error.Stack)
 			}
 		})
 	}
 }
 
+// startsInHost finds the files through which a host calls a handler.
+var startsInHost = regexp.MustCompile(`/python/(start|call)\.py`)
+
 // E08: the end of the errors is cut between characters.
 func TestCall_stderrTail(t *testing.T) {
 	guest := newGuest(t)
-	source := "import os, sys\ndef handler(p):\n  print('é' * 1000 + 'x', file=sys.stderr, flush=True)\n  os._exit(9)\n"
-	reply := guest.call(wire.Python, source, "0")
-	if reply.Error == nil || reply.Error.Kind != wire.NoResult {
-		t.Fatalf("got %s %v", reply.Result, reply.Error)
-	}
-	_, tail, _ := strings.Cut(reply.Error.Message, "result: ")
-	if len(tail) > stderrTailBytes || len(tail) < stderrTailBytes-1 || strings.Trim(tail, "éx\n") != "" {
-		t.Errorf("%d bytes: %q", len(tail), tail)
+	for language, source := range map[wire.Language]string{
+		wire.Node:   "export const handler = () => { console.error('é'.repeat(1000) + 'x'); process.exit(9); };",
+		wire.Python: "import os, sys\ndef handler(p):\n  print('é' * 1000 + 'x', file=sys.stderr, flush=True)\n  os._exit(9)\n",
+	} {
+		reply := guest.call(language, source, "0")
+		if reply.Error == nil || reply.Error.Kind != wire.NoResult || *reply.Error.ExitCode != 9 {
+			t.Fatalf("%s: got %s %v", language, reply.Result, reply.Error)
+		}
+		_, tail, _ := strings.Cut(reply.Error.Message, ": ")
+		if len(tail) > stderrTailBytes || len(tail) < stderrTailBytes-1 || strings.Trim(tail, "éx\n") != "" {
+			t.Errorf("%s: %d bytes: %q", language, len(tail), tail)
+		}
 	}
 }
 

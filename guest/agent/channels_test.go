@@ -223,7 +223,7 @@ func TestChannels_loadTheSDKOnUse(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "packages")
 	writePythonSDK(t, folder, "raise SystemError('loaded')\n")
 	guest.env = append(guest.env, packagesVariable+"="+folder)
-	hangingNodeSDK(t, guest)
+	replaceNodeSDK(t, guest, hangingNodeSDK)
 	for language, source := range map[wire.Language]string{
 		wire.Node: `export async function handler(p) {
   const { stream, ...rest } = Object.getOwnPropertyDescriptors(p);

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"net"
 	"os"
 	"os/exec"
@@ -277,6 +278,51 @@ func TestIII_engineGoneAfterUse(t *testing.T) {
 		if reply.Run.ExitCode != 0 || reply.Run.TimedOut || reply.DurationMs > testTimeout.Milliseconds()/2 {
 			t.Errorf("%s: %d ms, %+v", language, reply.DurationMs, reply.Run)
 		}
+	}
+}
+
+// G18: an inner call leaves a fifth of the whole time to the program, within
+// bounds. The SDK's stand-in returns what it is asked for.
+func TestIII_innerTimeoutLeavesTime(t *testing.T) {
+	guest := newGuest(t)
+	packages := t.TempDir()
+	writePythonSDK(t, packages, strings.Replace(pythonSDKSource, "'from ' + __file__.split('/')[-3]", "request['timeout_ms']", 1))
+	guest.env = append(guest.env, packagesVariable+"="+packages)
+	replaceNodeSDK(t, guest, strings.Replace(hangingNodeSDK, "trigger() { return 'from node'", "trigger(request) { return request.timeoutMs", 1))
+	sources := map[wire.Language]string{
+		wire.Node: `export const handler = async (p, { deadline_ms }) => {
+  const left = () => deadline_ms - Date.now();
+  return { Before: left(), Timeout: await iii.trigger({ timeoutMs: p }), After: left() };
+};`,
+		wire.Python: `import math, time
+def handler(p, context):
+  left = lambda: context['deadline_ms'] - time.time() * 1000
+  return {'Before': math.ceil(left()), 'Timeout': iii.trigger({'timeout_ms': p}), 'After': math.floor(left())}
+`,
+	}
+	for language, source := range sources {
+		digest := guest.mustPlant(language, source)
+		for _, budget := range []int64{900, 20_000, 290_000} {
+			checkInnerTimeout(t, guest, language, digest, budget)
+		}
+	}
+}
+
+func checkInnerTimeout(t *testing.T, guest *guest, language wire.Language, digest string, budget int64) {
+	t.Helper()
+	request := callRequest(language, digest, "1000000")
+	request.Bus = wire.Bus{BusURL: "ws://127.0.0.1:9"}
+	request.Context.DeadlineMs = time.Now().UnixMilli() + budget
+	reply := guest.exec(wire.CommandCall, request)
+	var left struct{ Before, Timeout, After int64 }
+	if err := json.Unmarshal(reply.Result, &left); err != nil || left.Timeout == 0 {
+		t.Fatalf("%s, %d ms: %s %v", language, budget, reply.Result, reply.Error)
+	}
+	share := func(whole int64) int64 { return min(max(whole/5, 200), 5_000) }
+	// The whole time is what is left when the interpreter has started.
+	least, most := left.After-share(budget), left.Before-share(left.Before)
+	if left.Timeout < max(1, least) || left.Timeout > max(1, most) {
+		t.Errorf("%s, %d ms: the call got %d ms, want %d to %d", language, budget, left.Timeout, least, most)
 	}
 }
 

@@ -40,16 +40,20 @@ func findInterpreter(language wire.Language) (string, *wire.Failure) {
 
 // hostCommand is the command line of the handler host.
 func hostCommand(home folder, interpreter string, language wire.Language) []string {
-	return []string{interpreter, filepath.Join(home.hosts(), string(language), "call."+language.Extension())}
+	if language == wire.Node {
+		return []string{interpreter, filepath.Join(home.hosts(), "node", "call.mjs")}
+	}
+	return []string{interpreter, pythonStart(home), "call"}
 }
+
+func pythonStart(home folder) string { return filepath.Join(home.hosts(), "python", "start.py") }
 
 // programCommand is the command line that runs a whole program. Node starts the
 // program itself, after the preload; Python's host makes it the main module.
 func programCommand(home folder, interpreter string, language wire.Language, program string, args []string) []string {
-	host := filepath.Join(home.hosts(), string(language), "run."+language.Extension())
-	command := []string{interpreter, host, program}
+	command := []string{interpreter, pythonStart(home), "run", program}
 	if language == wire.Node {
-		preload := url.URL{Scheme: "file", Path: host}
+		preload := url.URL{Scheme: "file", Path: filepath.Join(home.hosts(), "node", "run.mjs")}
 		command = []string{interpreter, "--import", preload.String(), program}
 	}
 	return append(command, args...)

@@ -8,6 +8,9 @@ import (
 	"github.com/sandbox-operator/sandbox-operator/guest/wire"
 )
 
+// exitWait is less than the 2 s that the operator waits for the agent's own answer.
+const exitWait = 1500 * time.Millisecond
+
 // job is one command whose streams, exit and result make a wire.Run.
 type job struct {
 	program
@@ -55,18 +58,24 @@ func (j job) do() (finished, *wire.Failure) {
 	return finished{run: run, result: result, duration: duration}, nil
 }
 
-// awaitExit waits for the program itself; its result arrives on the way.
+// awaitExit waits for the program itself; its result arrives on the way. Once the
+// host has said that the program is at its end, the interpreter gets exitWait
+// beyond the deadline, once, to be gone: that may take it long on a busy machine.
 func (s *process) awaitExit(timeout time.Duration, stop <-chan os.Signal) (*frame, ending) {
 	deadline := time.NewTimer(timeout)
 	defer deadline.Stop()
 	var result *frame
+	var done, late bool
 	exited, frames := s.exited, s.frames
 	for frames != nil || exited != nil {
 		select {
 		case next, open := <-frames:
-			if !open {
+			switch {
+			case !open:
 				frames = nil
-			} else if result == nil && next.kind != frameDone {
+			case next.kind == frameDone:
+				done = true
+			case result == nil:
 				result = &next
 			}
 		case <-exited:
@@ -75,7 +84,11 @@ func (s *process) awaitExit(timeout time.Duration, stop <-chan os.Signal) (*fram
 		case <-stop:
 			return result, unlessExited(exited, endedByCancel)
 		case <-deadline.C:
-			return result, unlessExited(exited, endedByDeadline)
+			if !done || late {
+				return result, unlessExited(exited, endedByDeadline)
+			}
+			late = true
+			deadline.Reset(exitWait)
 		}
 	}
 	return result, endedItself

@@ -85,7 +85,7 @@ func (o outcome) reply(home folder, timeout time.Duration, errors *capture) wire
 	case o.frame == nil:
 		return failed(o.noResult(errors))
 	case o.frame.kind == frameFailure:
-		return failed(failureFrom(o.frame.body))
+		return failed(withLastWords(failureFrom(o.frame.body), errors))
 	default:
 		return resultFrom(home, *o.frame)
 	}
@@ -98,10 +98,18 @@ func (o outcome) noResult(errors *capture) *wire.Failure {
 		how = "was killed by " + o.signal
 	}
 	message := "the interpreter " + how + " before there was a result"
-	if tail := errors.end(stderrTailBytes); tail != "" {
-		message += ": " + tail
+	failure := &wire.Failure{Kind: wire.NoResult, Type: "ProcessExit", Message: message, ExitCode: &code, Signal: o.signal}
+	return withLastWords(failure, errors)
+}
+
+// withLastWords adds the end of the error stream where no error tells the cause,
+// whether the agent saw the interpreter end or its host still said why
+// (contracts/code-runner.md §18, E07 and E08).
+func withLastWords(failure *wire.Failure, errors *capture) *wire.Failure {
+	if tail := errors.end(stderrTailBytes); tail != "" && failure.Kind == wire.NoResult {
+		failure.Message += ": " + tail
 	}
-	return &wire.Failure{Kind: wire.NoResult, Type: "ProcessExit", Message: message, ExitCode: &code, Signal: o.signal}
+	return failure
 }
 
 func failureFrom(body []byte) *wire.Failure {

@@ -29,6 +29,8 @@ func TestPlant_refusal(t *testing.T) {
 			wire.Failure{Kind: wire.LoadFailed, Type: "OSError", Message: "no luck", Line: 2}},
 		"python: an exit while loading": {wire.Python, "import sys\nsys.exit(2)\n",
 			wire.Failure{Kind: wire.LoadFailed, Type: "SystemExit", Message: "2", Line: 2}},
+		"F21 node: an exit while loading": {wire.Node, "console.error('no licence'); process.exit(6);",
+			wire.Failure{Kind: wire.NoResult, Type: "ProcessExit", Message: "the process exited with code 6 while loading the source: no licence\n", ExitCode: code(6)}},
 		"F05 node: no export of that name": {wire.Node, "function handler() {}",
 			wire.Failure{Kind: wire.HandlerMissing, Type: "TypeError", Message: "the source must export a function handler(payload)"}},
 		"F05 python: nothing of that name": {wire.Python, "def other(p): pass\n",

@@ -124,7 +124,7 @@ else { await new Promise((r) => fork(self, ['child']).on('exit', r)); await new 
 				if !strings.Contains(got.Stderr, strings.Trim(tc.wantStderr, "\x00")) {
 					t.Errorf("stderr lacks %q:\n%s", tc.wantStderr, got.Stderr)
 				}
-				if strings.Contains(got.Stderr, "/python/run.py") {
+				if strings.Contains(got.Stderr, "/hosts") {
 					t.Errorf("stderr shows the host:\n%s", got.Stderr)
 				}
 				got.Stderr = ""
@@ -152,6 +152,32 @@ func TestRun_deadlineKeepsPartialOutput(t *testing.T) {
 		want := &wire.Run{Stdout: "before\n", ExitCode: -1, TimedOut: true}
 		if diff := cmp.Diff(want, reply.Run); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", language, diff)
+		}
+	}
+}
+
+// A program that ended in time has ended, even if the deadline passes while its
+// interpreter cleans up; that has a bound of its own.
+func TestRun_deadlineDuringTheExit(t *testing.T) {
+	const timeoutMs, forEver = 3_000, 600_000
+	sources := map[wire.Language]string{
+		wire.Node: `process.on('exit', () => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, MS)); export default 1; console.log('out');`,
+		// Globals go after the functions of atexit.
+		wire.Python: "import time\nclass Slow:\n  def __del__(self, sleep=time.sleep): sleep(MS / 1000)\nslow, result = Slow(), 1\nprint('out')\n",
+	}
+	for language, source := range sources {
+		for cleanUpMs, wantTimedOut := range map[int]bool{timeoutMs: false, forEver: true} {
+			t.Run(string(language)+", "+strconv.Itoa(cleanUpMs), func(t *testing.T) {
+				t.Parallel()
+				source := strings.Replace(source, "MS", strconv.Itoa(cleanUpMs), 1)
+				reply := newGuest(t).run(language, source, func(r *wire.RunRequest) { r.TimeoutMs = timeoutMs })
+				if reply.Run.TimedOut != wantTimedOut || (reply.Run.ExitCode == 0) == wantTimedOut {
+					t.Errorf("want timed out %t after %d ms, got %+v", wantTimedOut, reply.DurationMs, reply.Run)
+				}
+				if string(reply.Result) != "1" || reply.Run.Stdout != "out\n" {
+					t.Errorf("got %s %+v", reply.Result, reply.Run)
+				}
+			})
 		}
 	}
 }

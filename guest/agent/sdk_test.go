@@ -185,7 +185,7 @@ func TestSDK_shutdownThatHangs(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "packages")
 	writePythonSDK(t, folder, strings.Replace(pythonSDKSource, "def shutdown(self): pass", "def shutdown(self):\n        import time\n        time.sleep(600)", 1))
 	guest.env = append(guest.env, packagesVariable+"="+folder)
-	hangingNodeSDK(t, guest)
+	replaceNodeSDK(t, guest, hangingNodeSDK)
 	sources := map[wire.Language][2]string{
 		wire.Node:   {`console.log(await iii.trigger({}));`, `export const handler = () => iii.trigger({});`},
 		wire.Python: {"print(iii.trigger({}))\n", "def handler(p): return iii.trigger({})\n"},
@@ -203,7 +203,15 @@ func TestSDK_shutdownThatHangs(t *testing.T) {
 	}
 }
 
-func hangingNodeSDK(t *testing.T, guest *guest) {
+const hangingNodeSDK = `class Client {
+  connect() {} onSocketOpen() {} scheduleReconnect() {}
+  async trigger() { return 'from node'; }
+  async shutdown() { await new Promise((resolve) => setTimeout(resolve, 600000)); }
+}
+exports.registerWorker = () => new Client();
+`
+
+func replaceNodeSDK(t *testing.T, guest *guest, source string) {
 	t.Helper()
 	guest.exec(wire.CommandInit, wire.InitRequest{})
 	folder, err := filepath.EvalSymlinks(filepath.Join(guest.home, "node_modules", "iii-sdk"))
@@ -213,13 +221,6 @@ func hangingNodeSDK(t *testing.T, guest *guest) {
 	if err := os.RemoveAll(folder); err != nil {
 		t.Fatal(err)
 	}
-	const source = `class Client {
-  connect() {} onSocketOpen() {} scheduleReconnect() {}
-  async trigger() { return 'from node'; }
-  async shutdown() { await new Promise((resolve) => setTimeout(resolve, 600000)); }
-}
-exports.registerWorker = () => new Client();
-`
 	for name, content := range map[string]string{"package.json": `{"name":"iii-sdk","main":"index.cjs"}`, "index.cjs": source} {
 		if err := writeAtomically(filepath.Join(folder, name), []byte(content), 0o644); err != nil {
 			t.Fatal(err)

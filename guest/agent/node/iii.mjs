@@ -11,12 +11,17 @@ const PUBLIC = ['registerFunction', 'registerTrigger', 'registerTriggerType',
 // Used by createChannel and createStream of 'iii-sdk/helpers'.
 const SURFACE = new Set([...PUBLIC, '__helpers_create_channel', '__helpers_create_stream']);
 const DEFAULT_TIMEOUT_MS = 30_000;
-const MARGIN_MS = 200;
+// An inner call ends this share of the whole time before the deadline, within the
+// bounds, so that its error can still be handled and the answer be sent.
+const MIN_MARGIN_MS = 200;
+const MAX_MARGIN_MS = 5_000;
+const MARGIN_SHARE = 0.2;
 const require = createRequire(import.meta.url);
 const HINT = '[lazy iii-sdk client: connects to the bus when one of its methods is called]';
 
 let client;
 let deadline = Infinity;
+let margin = 0;
 let detached = false;
 
 /** Makes `iii` global. */
@@ -26,7 +31,10 @@ export function install() {
 
 /** Bounds the calls made through `iii`: Unix time in ms; 0 or nothing leaves them. */
 export function setDeadline(deadlineMs) {
-  if (deadlineMs) deadline = deadlineMs;
+  if (!deadlineMs) return;
+  deadline = deadlineMs;
+  const share = Math.trunc((deadline - Date.now()) * MARGIN_SHARE);
+  margin = Math.min(Math.max(share, MIN_MARGIN_MS), MAX_MARGIN_MS);
 }
 
 function target() {
@@ -62,12 +70,11 @@ function invoke(name, args) {
   return name === 'trigger' ? method.call(client, clamp(args[0])) : method.apply(client, args);
 }
 
-// An inner call must end before the call or run it is part of, early enough for
-// its error to be handled.
+// An inner call must end before the call or run it is part of.
 function clamp(request) {
   if (request === null || typeof request !== 'object' || request.action) return request;
   const wanted = request.timeoutMs ?? DEFAULT_TIMEOUT_MS;
-  return { ...request, timeoutMs: Math.max(1, Math.min(wanted, deadline - Date.now() - MARGIN_MS)) };
+  return { ...request, timeoutMs: Math.max(1, Math.min(wanted, deadline - Date.now() - margin)) };
 }
 
 function connect() {
@@ -76,15 +83,33 @@ function connect() {
   if (!at) throw new Error('III_URL is not set: this runtime has no access to the bus');
   const { registerWorker } = loadSDK('iii-sdk');
   silence();
+  const name = uniqueName(process.env.III_WORKER_NAME);
   client = registerWorker(at.url, {
     headers: at.headers,
-    workerName: uniqueName(process.env.III_WORKER_NAME),
+    workerName: name,
     enableMetricsReporting: false,
     otel: { enabled: false },
   });
+  introduce(client, name);
   if (detached) detach();
   return client;
 }
+
+// The engine names the caller in payloads that are objects only. The baggage does
+// so for others, so that a call that would wait for its own caller is found out
+// (contracts/code-runner.md §19.1, W2). It reaches into the client for want of an
+// option; another version may lack the method, and then only that is missing.
+function introduce(to, name) {
+  const send = to.sendMessage;
+  if (!name || typeof send !== 'function') return;
+  const member = `sandbox-worker=${encodeURIComponent(name)}`;
+  to.sendMessage = function sendMessage(type, message, ...rest) {
+    const waits = type === 'invokefunction' && !message.action;
+    return send.call(this, type, waits ? { ...message, baggage: joined(message.baggage, member) } : message, ...rest);
+  };
+}
+
+const joined = (...members) => members.filter(Boolean).join(',');
 
 // The engine refuses a second worker of one name, and two processes of one
 // function may run at the same time (contracts/code-runner.md §19.3, X25).

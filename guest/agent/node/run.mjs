@@ -2,7 +2,7 @@
 // is started by Node, so arguments, exit codes and stack traces are its own.
 import { pathToFileURL } from 'node:url';
 import { isMainThread } from 'node:worker_threads';
-import { receive, sendResult, sendFailure } from './channel.mjs';
+import { receive, sendDone, sendResult, sendFailure } from './channel.mjs';
 import { describe } from './failure.mjs';
 import { detach, install, setDeadline, shutdown } from './iii.mjs';
 import { encode } from './json.mjs';
@@ -21,6 +21,7 @@ function start() {
   install();
   setDeadline(envelope.context?.deadline_ms);
   process.once('beforeExit', close);
+  process.once('exit', sendDone);
   // Joins the evaluation that Node starts after this preload; whatever the
   // program throws is Node's to report.
   const source = pathToFileURL(envelope.source).href;

@@ -1,18 +1,10 @@
-"""Calls one handler: python3 call.py, request on descriptor 3, frames on 4.
+"""Calls one handler: request on descriptor 3, frames on 4.
 In mode "check" it stops after making sure that there is a handler."""
 
-import os
 import sys
 
-# Python does not put it there itself if PYTHONSAFEPATH is set.
-_HERE = os.path.dirname(os.path.abspath(__file__))
-if sys.path[:1] != [_HERE]:
-    sys.path.insert(0, _HERE)
-
-import sandbox_channel as channel
-import sandbox_call
-import sandbox_iii
-import sandbox_path
+from . import sandbox_call, sandbox_iii, sandbox_path
+from . import sandbox_channel as channel
 
 sandbox_host = True
 
@@ -44,6 +36,3 @@ def _flush():
             stream.flush()
         except Exception:
             pass
-
-
-main()

@@ -1,20 +1,14 @@
-"""Runs a program as if it had been started directly: python3 run.py PROGRAM
-ARGS..., request on descriptor 3, frames on 4."""
+"""Runs a program as if it had been started directly: request on descriptor 3,
+frames on 4."""
 
+import atexit
 import os
 import sys
 import threading
 
-# Python does not put it there itself if PYTHONSAFEPATH is set.
-_HERE = os.path.dirname(os.path.abspath(__file__))
-if sys.path[:1] != [_HERE]:
-    sys.path.insert(0, _HERE)
-
-import sandbox_channel as channel
-import sandbox_iii
-import sandbox_json
-import sandbox_path
-from sandbox_failure import without_host
+from . import sandbox_channel as channel
+from . import sandbox_iii, sandbox_json, sandbox_path
+from .sandbox_failure import without_host
 
 sandbox_host = True
 
@@ -28,6 +22,8 @@ def main():
     sandbox_iii.install()
     sandbox_iii.set_deadline((envelope.get("context") or {}).get("deadline_ms"))
     del sys.argv[0]
+    # What is registered first is called last.
+    atexit.register(_say_done, os.getpid())
     # A program that is killed at its deadline keeps what it printed so far.
     sys.stdout.reconfigure(line_buffering=True)
     ended = None
@@ -45,13 +41,20 @@ def main():
         raise ended.with_traceback(None)
 
 
+def _say_done(process):
+    """A forked child's end is not the program's."""
+    if os.getpid() == process:
+        channel.send_done()
+
+
 def _execute(source):
     """Runs the file as the main module."""
+    import builtins
     from types import ModuleType
 
     module = ModuleType("__main__")
     module.__file__ = source
-    module.__builtins__ = __builtins__
+    module.__builtins__ = builtins
     module.__spec__ = None
     sys.modules["__main__"] = module
     with open(source, "rb") as file:
@@ -87,6 +90,3 @@ def _finish(ended):
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit((code or 0) & 0xFF)
-
-
-main()

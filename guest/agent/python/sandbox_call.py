@@ -3,11 +3,9 @@ first and be called later; whatever goes wrong is sent as the one failure."""
 
 import sys
 
-import sandbox_arguments
-import sandbox_channel as channel
-import sandbox_json
-import sandbox_streams
-from sandbox_failure import describe
+from . import sandbox_arguments, sandbox_json, sandbox_streams
+from . import sandbox_channel as channel
+from .sandbox_failure import describe
 
 sandbox_host = True
 

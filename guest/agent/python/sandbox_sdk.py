@@ -4,7 +4,7 @@ planted or mounted, else the pinned one from the package index."""
 import os
 import sys
 
-import sandbox_install
+from . import sandbox_install
 
 _NAME = "iii"
 # The name under which the SDK is loaded when the program has a module of its own

@@ -4,8 +4,7 @@ SDK is loaded when that is used; as data, the reference is the dict that it was.
 
 import os
 
-import sandbox_bus
-import sandbox_sdk
+from . import sandbox_bus, sandbox_sdk
 
 _FIELDS = ("channel_id", "access_key", "direction")
 _SURFACE = {

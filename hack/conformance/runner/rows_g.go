@@ -287,7 +287,7 @@ for name in ('run', 'call', 'invoke'):
 	got := t.in(id, "import run, call, invoke, iii; print(run.value, call.value, invoke.value, hasattr(iii, 'register_worker'))")
 	t.Expect(got.Stdout).To(Equal("installed installed installed True\n"), got.Stderr)
 	for _, name := range []string{"run", "call", "invoke", "sandbox_json"} {
-		got := t.run(m{"lang": "python", "code": "import " + name + "; print(" + name + ".value)", "files": m{name + ".py": "value = 'mine'\n"}})
+		got := t.run(m{"lang": "python", "code": "import " + name + "; print(" + name + ".value)", "files": []m{{"path": name + ".py", "content": "value = 'mine'\n"}}})
 		t.Expect(got.Stdout).To(Equal("mine\n"), got.Stderr)
 	}
 }
