@@ -49,6 +49,7 @@ func newWorld(t *testing.T, cached, stored []client.Object) *world {
 	})
 	return &world{t: t, provider: provider, watcher: watcher, sweeper: &orphans.Sweeper{
 		Client: reader(t, cached), Reader: reader(t, stored), Provider: provider, Fleet: watcher, Clock: clock.RealClock{},
+		Held: func(*v1alpha1.SandboxRuntime) []sandbox.ID { return nil },
 	}}
 }
 
@@ -204,6 +205,62 @@ func TestSweep_anObjectMayAppearBetweenTwoReadings(t *testing.T) {
 	w.sweep()
 	if diff := cmp.Diff([]string{name}, w.names()); diff != "" {
 		t.Errorf("a known sandbox went (-want +got):\n%s", diff)
+	}
+}
+
+func TestSweep_sandboxesWithTheSameMarker(t *testing.T) {
+	object := one(runtimeWith("i", "n", v1alpha1.InstanceReady))
+	w := newWorld(t, object, object)
+	name := marker(operatorID, "i", "n")
+	first, second := w.provider.Adopt(name, "node"), w.provider.Adopt(name, "node")
+	for range 3 {
+		w.sweep()
+	}
+	if diff := cmp.Diff([]string{name, name}, w.names()); diff != "" {
+		t.Fatalf("nobody knew which one will be used (-want +got):\n%s", diff)
+	}
+	w.sweeper.Held = func(runtime *v1alpha1.SandboxRuntime) []sandbox.ID {
+		if runtime.UID != "i" {
+			return nil
+		}
+		return []sandbox.ID{second}
+	}
+	for range 3 {
+		w.sweep()
+	}
+	infos, err := w.provider.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(infos) != 1 || infos[0].ID != second || first == second {
+		t.Errorf("%d sandboxes are left, and perhaps not the one in use", len(infos))
+	}
+}
+
+func TestSweep_readsWatchedNamespacesOnly(t *testing.T) {
+	run := run("r", "n", v1alpha1.RunRunning)
+	run.Namespace = "watched"
+	w := newWorld(t, nil, one(run))
+	stored := w.sweeper.Reader.(client.WithWatch)
+	w.sweeper.Namespaces = []string{"runs", "watched"}
+	w.sweeper.Reader = interceptor.NewClient(stored, interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			options := client.ListOptions{}
+			options.ApplyOptions(opts)
+			if options.Namespace == "" {
+				return errors.New("forbidden at the cluster scope")
+			}
+			return c.List(ctx, list, opts...)
+		},
+	})
+	known := marker(operatorID, "r", "n")
+	w.provider.Adopt(known, "node")
+	w.provider.Adopt(marker(operatorID, "gone", "n"), "node")
+	for range 2 {
+		w.sweep()
+	}
+	if diff := cmp.Diff([]string{known}, w.names()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

@@ -21,6 +21,17 @@ const (
 // another one took its port in between.
 const portAttempts = 3
 
+// launchOnSamePorts is launchOnFreePorts for a part whose clients must find it again
+// when it is started once more; kept remembers its ports. The mutex is held.
+func (s *Stack) launchOnSamePorts(ctx context.Context, kept *[]int, count int, describe func(ports []int) program) (*process, error) {
+	if *kept != nil {
+		return launch(ctx, s.nursery, s.options.LogDir, describe(*kept))
+	}
+	p, ports, err := s.launchOnFreePorts(ctx, count, describe)
+	*kept = ports
+	return p, err
+}
+
 // launchOnFreePorts starts a program that cannot choose its ports itself.
 func (s *Stack) launchOnFreePorts(ctx context.Context, count int, describe func(ports []int) program) (*process, []int, error) {
 	for attempt := 1; ; attempt++ {
@@ -39,7 +50,7 @@ func (s *Stack) launchOnFreePorts(ctx context.Context, count int, describe func(
 }
 
 func (s *Stack) startEtcd(ctx context.Context) (stopper, string, error) {
-	p, ports, err := s.launchOnFreePorts(ctx, 2, func(ports []int) program {
+	p, err := s.launchOnSamePorts(ctx, &s.etcdPorts, 2, func(ports []int) program {
 		client, peer := loopback("http", ports[0]), loopback("http", ports[1])
 		return program{
 			name: string(Etcd), path: filepath.Join(s.options.Assets, "etcd"),
@@ -55,23 +66,27 @@ func (s *Stack) startEtcd(ctx context.Context) (stopper, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	s.etcdURL = loopback("http", ports[0])
+	s.etcdURL = loopback("http", s.etcdPorts[0])
 	return p, s.etcdURL, nil
 }
 
 func (s *Stack) startAPIServer(ctx context.Context) (stopper, string, error) {
 	c := s.credentials
-	p, ports, err := s.launchOnFreePorts(ctx, 1, func(ports []int) program {
+	audit, err := s.auditFlags()
+	if err != nil {
+		return nil, "", err
+	}
+	p, err := s.launchOnSamePorts(ctx, &s.apiServerPorts, 1, func(ports []int) program {
 		return program{
 			name: string(APIServer), path: filepath.Join(s.options.Assets, "kube-apiserver"),
-			args: []string{
-				"--etcd-servers=" + s.etcdURL, "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1",
-				fmt.Sprintf("--secure-port=%d", ports[0]), "--cert-dir=" + c.dir,
-				"--authorization-mode=RBAC", "--token-auth-file=" + c.tokens(),
+			args: append(audit,
+				"--etcd-servers="+s.etcdURL, "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1",
+				fmt.Sprintf("--secure-port=%d", ports[0]), "--cert-dir="+c.dir,
+				"--authorization-mode=RBAC", "--token-auth-file="+c.tokens(),
 				"--service-account-issuer=https://kubernetes.default.svc",
-				"--service-account-key-file=" + c.publicKey(), "--service-account-signing-key-file=" + c.privateKey(),
+				"--service-account-key-file="+c.publicKey(), "--service-account-signing-key-file="+c.privateKey(),
 				"--service-cluster-ip-range=10.0.0.0/24", "--endpoint-reconciler-type=none",
-			},
+			),
 			ready:    httpsReady(loopback("https", ports[0])+"/readyz", c.certificate(), c.admin),
 			patience: startPatience, grace: stopGrace, onOurDeath: syscall.SIGKILL,
 		}
@@ -79,7 +94,7 @@ func (s *Stack) startAPIServer(ctx context.Context) (stopper, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	server := loopback("https", ports[0])
+	server := loopback("https", s.apiServerPorts[0])
 	return p, server, s.writeKubeconfigs(server)
 }
 
@@ -135,10 +150,10 @@ func (s *Stack) prepareFolders() error {
 		}
 	}
 	// The logs of the stack before this one.
-	for _, part := range []Part{Etcd, APIServer, ControllerManager, Engine, Daemon, Operator} {
+	for _, part := range startOrder {
 		if err := removeIfThere(s.LogPath(part)); err != nil {
 			return err
 		}
 	}
-	return nil
+	return removeIfThere(s.AuditPath())
 }

@@ -10,6 +10,8 @@ import (
 	"strconv"
 
 	"github.com/sandbox-operator/sandbox-operator/bus/engine"
+	"github.com/sandbox-operator/sandbox-operator/bus/guestaccess"
+	"github.com/sandbox-operator/sandbox-operator/bus/shim"
 )
 
 // Names of the engine's worker ports.
@@ -18,13 +20,13 @@ const (
 	guestListener   = "guests"
 )
 
-// guestPolicy is what programs inside sandboxes may do on the bus: call
-// published functions and serve functions of their own while they run, but never
-// touch sandboxes, where ids are bearer secrets, nor routes.
+// guestPolicy lets the operator decide who connects from inside a sandbox, what
+// it may call and what it may register. Nobody gets in while the operator is away.
 func guestPolicy() *engine.Policy {
 	return &engine.Policy{
-		ForbiddenFunctions:        []string{"sandbox::*", "engine::register_trigger", "engine::unregister_trigger"},
-		AllowFunctionRegistration: true,
+		AuthFunctionID:                   shim.DefaultWorkerName + guestaccess.AuthorizeGuest,
+		OnFunctionRegistrationFunctionID: shim.DefaultWorkerName + guestaccess.AuthorizeRegistration,
+		OnTriggerRegistrationFunctionID:  shim.DefaultWorkerName + guestaccess.AuthorizeTrigger,
 	}
 }
 

@@ -38,6 +38,9 @@ type Options struct {
 	RunsNamespace string
 	// OperatorFlags are given to the operator after those of the stack.
 	OperatorFlags []string
+	// Audit has the API server write what the operator's service account asks of it,
+	// and whether it was let, to the file that AuditPath names.
+	Audit bool
 	// SkipDaemon and SkipOperator leave these parts out, for tests of the rest.
 	SkipDaemon   bool
 	SkipOperator bool

@@ -23,7 +23,12 @@ const (
 	Engine            Part = "engine"
 	Daemon            Part = "sandbox-daemon"
 	Operator          Part = "operator"
+	// Standby is a second replica of the operator. Start leaves it out: whoever
+	// wants it has both compete for the lease with SetOperatorFlags.
+	Standby Part = "operator-standby"
 )
+
+var startOrder = []Part{Etcd, APIServer, ControllerManager, Engine, Daemon, Operator, Standby}
 
 // Stack is a running stack. Its fields may be read between Start and Stop. Its
 // methods may be called from several goroutines, but not Stop with others.
@@ -37,7 +42,7 @@ type Stack struct {
 	BusURL      string
 	GuestBusURL string
 	HTTPURL     string
-	// MetricsURL and ProbeURL are the operator's; they change when it is started
+	// MetricsURL and ProbeURL are those of Operator; they change when it is started
 	// again.
 	MetricsURL string
 	ProbeURL   string
@@ -51,11 +56,15 @@ type Stack struct {
 	etcdURL     string
 
 	busAddress, guestAddress, httpAddress string
+	// etcdPorts and apiServerPorts are those of their first start.
+	etcdPorts, apiServerPorts []int
 
 	failed chan error
 
 	mutex   sync.Mutex
 	running []runningPart
+	// operatorFlags are those of SetOperatorFlags.
+	operatorFlags []string
 }
 
 type runningPart struct {
@@ -142,12 +151,13 @@ func (s *Stack) prepare(ctx context.Context) error {
 	return err
 }
 
-// StartPart starts a part that does not run, as Start does. Daemon, Operator and
-// Engine may be started again after StopPart or KillPart.
+// StartPart starts a part that does not run, as Start does. Each may be started
+// again after StopPart or KillPart; etcd, the API server and the engine come back
+// at their addresses.
 func (s *Stack) StartPart(ctx context.Context, part Part) error {
 	starters := map[Part]func(context.Context) (stopper, string, error){
 		Etcd: s.startEtcd, APIServer: s.startAPIServer, ControllerManager: s.startControllerManager,
-		Engine: s.startEngine, Daemon: s.startDaemon, Operator: s.startOperator,
+		Engine: s.startEngine, Daemon: s.startDaemon, Operator: s.startOperator, Standby: s.startStandby,
 	}
 	start, ok := starters[part]
 	if !ok {

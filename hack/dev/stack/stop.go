@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 )
 
-// Stop ends all parts, each waited for, and removes the state, the kubeconfig
+// Stop ends all parts in the reverse order of Start, each waited for, and removes the state, the kubeconfig
 // and the env file. Logs stay. A part that does not end by itself is killed and
 // reported; once the context ends, nothing gets any more time.
 func (s *Stack) Stop(ctx context.Context) error {
@@ -32,15 +33,21 @@ func (s *Stack) Stop(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// takeLast removes the part that started last from those that run.
+// takeLast removes the part that Start starts last from those that run. Some may have
+// been started again since, in another order.
 func (s *Stack) takeLast() (runningPart, bool) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	if len(s.running) == 0 {
 		return runningPart{}, false
 	}
-	last := s.running[len(s.running)-1]
-	s.running = s.running[:len(s.running)-1]
+	last := s.running[0]
+	for _, r := range s.running {
+		if slices.Index(startOrder, r.part) > slices.Index(startOrder, last.part) {
+			last = r
+		}
+	}
+	s.running = slices.DeleteFunc(s.running, func(r runningPart) bool { return r.part == last.part })
 	return last, true
 }
 
@@ -82,6 +89,31 @@ func (s *Stack) KillPart(part Part) error {
 	_ = p.cmd.Process.Kill()
 	<-p.done
 	return nil
+}
+
+// EndPart has act bring a part to its end in its own way, such as losing its lease,
+// and waits for that; act gets the process id. It returns the exit code, -1 after
+// a signal. Failed does not report it. Once the context ends the part is killed.
+func (s *Stack) EndPart(ctx context.Context, part Part, act func(pid int) error) (exitCode int, err error) {
+	if s.PID(part) == 0 {
+		return 0, fmt.Errorf("%s is not a running process", part)
+	}
+	r, err := s.take(part)
+	if err != nil {
+		return 0, err
+	}
+	p := r.stopper.(*process)
+	if err = act(p.cmd.Process.Pid); err == nil {
+		select {
+		case <-p.done:
+			return p.cmd.ProcessState.ExitCode(), nil
+		case <-ctx.Done():
+			err = fmt.Errorf("%s did not end by itself; see %s", part, p.logPath)
+		}
+	}
+	_ = p.cmd.Process.Kill()
+	<-p.done
+	return 0, err
 }
 
 // PID is the process id of a part, 0 if it is not a running process.
