@@ -18,6 +18,9 @@ IMG ?= sandbox-operator:latest
 # What isolates guests of conformance-sandbox and bench-sandbox: namespaces or qemu.
 BACKEND ?= namespaces
 SHORT ?=
+# What `make chaos` draws its storm from, and the faults of it to keep; none means all.
+SEED ?= 1
+KEEP ?=
 # Fewer functions and a shorter rest in bench-scale.
 QUICK ?=
 # Sets QEMU_ROOT for the back end that needs it, and stops where that fails.
@@ -68,6 +71,11 @@ verify: tools guest ## Regenerate what is generated; fail if that, the format or
 lint: guest ## Run golangci-lint.
 	@hack/tools/build.sh golangci-lint
 	@$(PROGRESS) "linting" bin/tools/golangci-lint run
+
+.PHONY: chaos
+chaos: controlplane build ## Send a storm of faults over the whole stack (SEED=n; SHORT=1, KEEP=3,7 for some of its faults only).
+	@$(PROGRESS) "compiling the storm" go build -o bin/chaos ./hack/chaos
+	@bin/chaos -seed=$(SEED) $(if $(SHORT),-short) $(if $(KEEP),-keep=$(KEEP))
 
 .PHONY: bench
 bench: controlplane build ## Measure latencies and memory; table and out/bench.json.
