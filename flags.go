@@ -26,10 +26,9 @@ const (
 // options are what the flags say.
 type options struct {
 	controllers.Options
-	watchNamespaces []string
-	leaderElect     bool
-	metricsAddress  string
-	probeAddress    string
+	leaderElect    bool
+	metricsAddress string
+	probeAddress   string
 }
 
 func parseFlags(args []string, getenv func(string) string, out io.Writer) (options, *zap.Options, error) {
@@ -42,6 +41,7 @@ func parseFlags(args []string, getenv func(string) string, out io.Writer) (optio
 	logging.BindFlags(flags)
 	flags.StringVar(&o.BusURL, "bus-url", or(getenv("III_URL"), defaultBusURL), "URL of the iii engine; the environment variable III_URL sets the default.")
 	flags.StringVar(&o.GuestBusURL, "guest-bus-url", "", "URL of the engine's listener for guests with busAccess; defaults to --bus-url. A loopback host is reached through the guest's gateway.")
+	flags.BoolVar(&o.RequireBusIsolation, "require-bus-isolation", false, "Refuse bus access to guests unless the listener of --guest-bus-url has been seen to keep them apart.")
 	flags.StringVar(&o.WorkerName, "worker-name", shim.DefaultWorkerName, "Name of this worker on the bus, and the prefix of its function ids.")
 	flags.StringVar(&o.RunsNamespace, "runs-namespace", "sandbox-runs", "Kubernetes namespace of the objects that bus callers make.")
 	flags.StringVar(&o.OperatorNamespace, "operator-namespace", or(getenv("POD_NAMESPACE"), "sandbox-operator-system"), "Kubernetes namespace of the operator's own objects; the environment variable POD_NAMESPACE sets the default.")
@@ -49,6 +49,10 @@ func parseFlags(args []string, getenv func(string) string, out io.Writer) (optio
 	flags.DurationVar(&o.DefaultTimeout, "default-timeout", 5*time.Second, "Limit of a call or run that names none.")
 	flags.DurationVar(&o.MaxTimeout, "max-timeout", 30*time.Second, "Largest limit that a bus caller of run can ask for.")
 	flags.DurationVar(&o.IdleTimeout, "idle-timeout", 900*time.Second, "Idle time of runtimes that name none.")
+	flags.BoolVar(&o.InjectGuidance, "inject-guidance", true, "Tell agents on the bus, in their system prompt, how to use the functions of this worker.")
+	flags.BoolVar(&o.OpenCapabilities, "open-capabilities", false, "Show runtime and sandbox ids in list_runtimes and events to everybody on the bus, as the original worker does. Whoever sees one can enter or destroy what it names.")
+	flags.BoolVar(&o.AllowForceTeardown, "allow-force-teardown", false, "Let bus callers remove SandboxFunctions that kubectl made, by teardown with force.")
+	flags.BoolVar(&o.AllowSharedPrefixes, "allow-shared-prefixes", false, "Let functions of several Kubernetes namespaces have one id prefix.")
 	flags.BoolVar(&o.leaderElect, "leader-elect", false, "Elect one leader among several replicas.")
 	flags.StringVar(&o.metricsAddress, "metrics-bind-address", "0", "Address of the metrics endpoint; 0 turns it off.")
 	flags.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "Address of the health probes; 0 turns them off.")
@@ -60,7 +64,7 @@ func parseFlags(args []string, getenv func(string) string, out io.Writer) (optio
 	}
 	o.GuestBusURL = or(o.GuestBusURL, o.BusURL)
 	if names := namespaces(watch); len(names) > 0 {
-		o.watchNamespaces = slices.Concat(names, []string{o.RunsNamespace})
+		o.WatchNamespaces = slices.Concat(names, []string{o.RunsNamespace})
 	}
 	return o, logging, o.validate()
 }

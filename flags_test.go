@@ -20,6 +20,7 @@ func defaults(change ...func(*options)) options {
 			BusURL: "ws://localhost:49134", GuestBusURL: "ws://localhost:49134", WorkerName: "sandbox-code-runner",
 			RunsNamespace: "sandbox-runs", OperatorNamespace: "sandbox-operator-system",
 			DefaultTimeout: 5 * time.Second, MaxTimeout: 30 * time.Second, IdleTimeout: 15 * time.Minute,
+			InjectGuidance: true,
 		},
 		metricsAddress: "0", probeAddress: ":8081",
 	}
@@ -54,7 +55,7 @@ func TestParseFlags(t *testing.T) {
 		"the runs namespace is always watched": {
 			args: []string{"--watch-namespaces=a, b,", "--runs-namespace=runs"},
 			want: defaults(func(o *options) {
-				o.RunsNamespace, o.watchNamespaces = "runs", []string{"a", "b", "runs"}
+				o.RunsNamespace, o.WatchNamespaces = "runs", []string{"a", "b", "runs"}
 			}),
 		},
 		"a list of no names watches all": {
@@ -64,11 +65,15 @@ func TestParseFlags(t *testing.T) {
 		"everything else is taken over": {
 			args: []string{
 				"--worker-name=w", "--default-timeout=1ms", "--max-timeout=290s", "--idle-timeout=168h",
-				"--leader-elect", "--metrics-bind-address=:8080", "--health-probe-bind-address=0",
+				"--require-bus-isolation", "--leader-elect", "--metrics-bind-address=:8080", "--health-probe-bind-address=0",
+				"--inject-guidance=false", "--open-capabilities", "--allow-force-teardown", "--allow-shared-prefixes",
 			},
 			want: defaults(func(o *options) {
 				o.WorkerName, o.DefaultTimeout, o.MaxTimeout, o.IdleTimeout = "w", time.Millisecond, 290*time.Second, 168*time.Hour
+				o.RequireBusIsolation = true
 				o.leaderElect, o.metricsAddress, o.probeAddress = true, ":8080", "0"
+				o.InjectGuidance, o.OpenCapabilities, o.AllowForceTeardown = false, true, true
+				o.AllowSharedPrefixes = true
 			}),
 		},
 	} {
@@ -125,7 +130,7 @@ func TestParseFlags_help(t *testing.T) {
 	if !errors.Is(err, flag.ErrHelp) {
 		t.Errorf("got %v", err)
 	}
-	for _, name := range []string{"-bus-url", "-guest-bus-url", "-worker-name", "-watch-namespaces", "-kubeconfig", "-zap-log-level"} {
+	for _, name := range []string{"-bus-url", "-guest-bus-url", "-require-bus-isolation", "-worker-name", "-watch-namespaces", "-kubeconfig", "-zap-log-level"} {
 		if !strings.Contains(out.String(), name) {
 			t.Errorf("the help does not show %s", name)
 		}

@@ -15,14 +15,13 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	sandboxv1alpha1 "github.com/sandbox-operator/sandbox-operator/api/v1alpha1"
+	"github.com/sandbox-operator/sandbox-operator/controllers"
 )
-
-// leaseName is the lease that replicas compete for.
-const leaseName = "sandbox-operator.sandbox.iii.dev"
 
 // newManager makes the manager. Reads by kind:
 //
-//   - cached: the three kinds of this group; ConfigMaps as metadata only, to
+//   - cached: the three kinds of this group, functions without their inline
+//     sources; ConfigMaps as metadata only, to
 //     notice their changes
 //   - past the cache: Secrets and ConfigMaps of users, the operator's own
 //     ConfigMap and Secret
@@ -38,14 +37,20 @@ func newManager(o options) (ctrl.Manager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("finding the Kubernetes API server: %w", err)
 	}
-	grace := 50 * time.Second
-	mgr, err := ctrl.NewManager(config, ctrl.Options{
-		Scheme:                  scheme,
-		Metrics:                 metricsserver.Options{BindAddress: o.metricsAddress},
-		HealthProbeBindAddress:  o.probeAddress,
-		LeaderElection:          o.leaderElect,
-		LeaderElectionID:        leaseName,
-		LeaderElectionNamespace: o.OperatorNamespace,
+	fence := newFence()
+	lock, err := fence.newLock(config, o.OperatorNamespace)
+	if err != nil {
+		return nil, err
+	}
+	grace, lease, deadline, retry := 50*time.Second, leaseDuration, renewDeadline, leaseRetry
+	mgr, err := ctrl.NewManager(fence.protect(config), ctrl.Options{
+		Scheme:                 scheme,
+		Metrics:                metricsserver.Options{BindAddress: o.metricsAddress},
+		HealthProbeBindAddress: o.probeAddress,
+		LeaderElection:         o.leaderElect,
+		LeaderElectionID:       leaseName,
+		LeaseDuration:          &lease, RenewDeadline: &deadline, RetryPeriod: &retry,
+		LeaderElectionResourceLockInterface: lock,
 		// The process ends when it loses or gives up the lease, so giving it up at
 		// once is safe and saves the next leader the wait.
 		LeaderElectionReleaseOnCancel: true,
@@ -65,10 +70,10 @@ func newManager(o options) (ctrl.Manager, error) {
 }
 
 func cacheOptions(o options) cache.Options {
-	options := cache.Options{DefaultTransform: cache.TransformStripManagedFields()}
-	if len(o.watchNamespaces) > 0 {
+	options := cache.Options{DefaultTransform: controllers.SlimCache}
+	if len(o.WatchNamespaces) > 0 {
 		options.DefaultNamespaces = map[string]cache.Config{}
-		for _, namespace := range o.watchNamespaces {
+		for _, namespace := range o.WatchNamespaces {
 			options.DefaultNamespaces[namespace] = cache.Config{}
 		}
 	}

@@ -87,7 +87,7 @@ check_headers
 check_format
 check_scripts
 check_lockfiles
-if with_progress "go vet" go vet ./...; then pass "go vet"; else fail "go vet"; fi
+if with_progress "go vet" go vet -tags=flux ./...; then pass "go vet"; else fail "go vet"; fi
 
 ((failures == 0)) || { say "$failures checks failed"; exit 1; }
 say "verify: all checks passed"

@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"sync"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -26,17 +27,25 @@ const callTimeout = 60 * time.Second
 // connectBus makes a worker that leaves with the spec, or with the suite.
 func connectBus(ctx context.Context, address, name string) *bus.Client {
 	GinkgoHelper()
-	client, err := bus.New(bus.Options{URL: address, Name: name})
+	client, _ := connectUntil(ctx, address, name)
+	return client
+}
+
+// connectUntil makes a worker that leaves with the spec, or before.
+func connectUntil(ctx context.Context, address, name string) (client *bus.Client, leave func()) {
+	GinkgoHelper()
+	client, err := bus.New(bus.Options{URL: address, Name: name, DrainTimeout: time.Second})
 	Expect(err).NotTo(HaveOccurred())
 	runCtx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- client.Run(runCtx) }()
-	DeferCleanup(func() {
+	leave = sync.OnceFunc(func() {
 		cancel()
 		Expect(<-ended).To(Succeed())
 	})
+	DeferCleanup(leave)
 	Expect(client.WaitConnected(ctx)).To(Succeed())
-	return client
+	return client, leave
 }
 
 // tryCall calls a function as any worker on the bus may.

@@ -17,7 +17,7 @@ import (
 // proved where they run: in .ci/run, or in the tests of their programs.
 var programs = []string{
 	"demo", "dev", "test", "deploy", "build", "verify", "lint",
-	"bench", "bench-bus", "bench-sandbox", "conformance-bus", "conformance-sandbox",
+	"bench", "bench-bus", "bench-sandbox", "conformance-bus", "conformance-sandbox", "conformance-runner",
 }
 
 // needs are pages whose commands a reader has followed before.
@@ -32,9 +32,12 @@ var withStackOfTheirOwn = []string{"docs/runbook.md"}
 // withEngineOfTheirOwn start a worker whose name the stack's own already has.
 var withEngineOfTheirOwn = []string{"docs/sandbox.md"}
 
+// withArgoConfig are for users who have Argo CD.
+var withArgoConfig = []string{"docs/gitops.md"}
+
 // withoutCommands have nothing to type.
 var withoutCommands = []string{
-	"docs/api.md", "docs/performance.md", "docs/threat-model.md",
+	"docs/api.md", "docs/code-runner.md", "docs/performance.md", "docs/threat-model.md",
 }
 
 var (
@@ -124,6 +127,9 @@ func shellFor(ctx context.Context, p page) *shell {
 		return newShell(startAnotherStack(ctx), metav1.NamespaceDefault)
 	}
 	sh := newShell(running, newNamespace(ctx))
+	if slices.Contains(withArgoConfig, p.name) {
+		installArgoConfig(ctx)
+	}
 	if slices.Contains(withEngineOfTheirOwn, p.name) {
 		sh.set("III_URL", startAnotherEngine(ctx))
 	}

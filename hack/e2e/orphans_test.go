@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -12,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/sandbox-operator/sandbox-operator/api/v1alpha1"
+	"github.com/sandbox-operator/sandbox-operator/hack/dev/stack"
 	"github.com/sandbox-operator/sandbox-operator/sandbox"
 )
 
@@ -40,6 +42,51 @@ var _ = Describe("The sweep", func() {
 			Should(Equal(len(strangers) + len(known)))
 		Expect(call(ctx, f.Spec.FunctionID, 2)).To(Equal("2"))
 	}, specPatience)
+
+	It("leaves exactly the sandboxes that objects name, whatever restarts", func(ctx SpecContext) {
+		namespace := newNamespace(ctx)
+		apply(ctx, newRuntime(namespace, "pair", v1alpha1.LanguageNode))
+		kubectl(ctx, "scale", "-n", namespace, "sbr/pair", "--replicas=2")
+		f := newFunction(namespace, "served", "", nodeEcho)
+		f.Spec.RuntimeRef = &v1alpha1.LocalReference{Name: "pair"}
+		apply(ctx, f)
+		waitFor(ctx, f, "Ready", "sbf")
+		expectAgreement(ctx)
+
+		By("a request to create that the bus repeats, beside a stranger's sandbox")
+		used := sandboxIDs(ctx)
+		strangers := []string{makeSandbox(ctx, "my own sandbox")}
+		rows, err := listSandboxes(ctx, caller)
+		Expect(err).NotTo(HaveOccurred())
+		marked := slices.IndexFunc(rows, func(row sandboxRow) bool { return strings.HasPrefix(row.Name, "sbx/") })
+		twin := makeSandbox(ctx, rows[marked].Name)
+		Eventually(ctx, exist([]string{twin})).Should(BeZero(), "the twin of a sandbox in use")
+		Expect(exist(used)(ctx)).To(Equal(len(used)))
+
+		By("the crash of the operator")
+		kill(stack.Operator)
+		restart(ctx, stack.Operator)
+		expectAgreement(ctx)
+		Expect(exist(append(strangers, used...))(ctx)).To(Equal(len(used)+1), "nothing is replaced")
+
+		By("an engine that goes while sandboxes are being made")
+		kubectl(ctx, "scale", "-n", namespace, "sbr/pair", "--replicas=6")
+		Eventually(ctx, countSandboxes).WithPolling(time.Millisecond).Should(BeNumerically(">", len(used)+1))
+		Expect(running.StopPart(ctx, stack.Engine)).To(Succeed())
+		DeferCleanup(func(ctx SpecContext) { startEngineAgain(ctx) }, NodeTimeout(startPatience))
+		startEngineAgain(ctx)
+		waitFor(ctx, f, "Ready", "sbf")
+		Eventually(ctx, countSandboxes).Should(Equal(7))
+		expectAgreement(ctx)
+		Expect(exist(append(strangers, used...))(ctx)).To(Equal(len(used)+1), "nothing that took calls is replaced")
+
+		By("the crash of the daemon, with all that it had")
+		kill(stack.Daemon)
+		restart(ctx, stack.Daemon)
+		Eventually(ctx, countSandboxes).Should(Equal(6))
+		expectAgreement(ctx)
+		Eventually(ctx, answers(f.Spec.FunctionID, 3)).Should(Equal("3"))
+	}, leaderPatience)
 
 	It("replaces a sandbox that somebody stopped, and calls go on", func(ctx SpecContext) {
 		f := newFunction(newNamespace(ctx), "robbed", v1alpha1.LanguageNode, nodeEcho)

@@ -46,6 +46,11 @@ var _ = Describe("A call on the bus", func() {
 		Entry("register a source without a handler, Python", specPatience, registerFunction, m{"function_id": "e2e::x", "lang": "python", "source": "a = 1\n"}, "invalid_request", "handler"),
 		Entry("register a source that does not parse, Node", specPatience, registerFunction, m{"function_id": "e2e::x", "lang": "node", "source": "\n\nfunction {\n"}, "invalid_request", "line 3"),
 		Entry("register a source that does not parse, Python", specPatience, registerFunction, m{"function_id": "e2e::x", "lang": "python", "source": "a = 1\nif\n"}, "invalid_request", "line 2"),
+		Entry("run with a variable of the operator", specPatience, runFunction, m{"lang": "node", "code": "1", "env": m{"III_URL": "x"}}, "invalid_request", "III_"),
+		Entry("run with a file outside its folder", specPatience, runFunction, m{"lang": "node", "code": "1", "files": []m{{"path": "../x", "content": ""}}}, "invalid_request", "../x"),
+		Entry("run with packages in a kept runtime", specPatience, runFunction, m{"code": "1", "runtime_id": unknown, "packages": []string{"left-pad"}}, "invalid_request", "packages"),
+		Entry("register with a format that says nothing", specPatience, registerFunction, m{"function_id": "e2e::x", "lang": "node", "source": nodeEcho, "request_format": m{}}, "invalid_request", "request_format"),
+		Entry("teardown by force", specPatience, teardownFunction, m{"namespace": "e2e-nobody", "force": true}, "invalid_request", "--allow-force-teardown"),
 		Entry("teardown of nothing", specPatience, teardownFunction, m{}, "invalid_request", "runtime_id", "namespace"),
 		Entry("teardown of two things", specPatience, teardownFunction, m{"namespace": "a", "runtime_id": unknown}, "invalid_request", "not both"),
 		Entry("teardown of an unknown runtime", specPatience, teardownFunction, m{"runtime_id": unknown}, "runtime_not_found", "unknown runtime_id"),
@@ -59,8 +64,10 @@ var _ = Describe("A call on the bus", func() {
 		waitFor(ctx, f, "Ready", "sbf")
 		expectNoChange(ctx, func() {
 			expectBusRefusal(ctx, registerFunction, m{"function_id": f.Spec.FunctionID, "lang": "python", "source": pythonEcho},
-				"invalid_request", "already registered")
-			expectBusRefusal(ctx, teardownFunction, m{"namespace": f.Namespace}, "runtime_not_found", f.Namespace)
+				"invalid_request", "already registered", f.Namespace+"/"+f.Name)
+			expectBusRefusal(ctx, registerFunction, m{"function_id": f.Spec.FunctionID, "lang": "node", "source": nodeEcho, "replace": true},
+				"invalid_request", "not made over the bus")
+			expectBusRefusal(ctx, teardownFunction, m{"namespace": f.Namespace}, "runtime_not_found", f.Namespace, "kubectl")
 		})
 		Expect(call(ctx, f.Spec.FunctionID, 1)).To(Equal("1"))
 	}, specPatience)

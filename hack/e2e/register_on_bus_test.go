@@ -1,11 +1,14 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+
+	"github.com/sandbox-operator/sandbox-operator/bus"
 )
 
 var _ = Describe("register_function on the bus", func() {
@@ -46,6 +49,22 @@ def handler(payload):
 			`"unregistered":["e2e-rounds::r0","e2e-rounds::r1","e2e-rounds::r2"]`))
 	}, specPatience)
 
+	It("puts new code in the place of the old without a gap", func(ctx SpecContext) {
+		const id = "e2e-replaced::version"
+		registerOnBus(ctx, id, "node", "export const handler = () => 1;\n")
+		replace := func(source string) error {
+			_, err := tryCall(ctx, registerFunction, m{"function_id": id, "lang": "node", "source": source, "replace": true})
+			return err
+		}
+		answers, stop := callAllAlong(ctx, id)
+		Expect(replace("export const handler = () => 2;\n")).To(Succeed())
+		Expect(call(ctx, id, m{})).To(Equal("2"))
+		Expect(replace("export const nothing = 3;\n")).To(MatchError(ContainSubstring("handler")))
+		Expect(call(ctx, id, m{})).To(Equal("2"))
+		stop()
+		Expect(answers()).To(HaveEach(Or(Equal("1"), Equal("2"))))
+	}, specPatience)
+
 	It("stores a source of more than 128 KiB beside its function", func(ctx SpecContext) {
 		filler := strings.Repeat("x", 300<<10)
 		registerOnBus(ctx, "e2e-large::size", "node", "const filler = '"+filler+"';\nexport const handler = () => filler.length;\n")
@@ -63,3 +82,25 @@ def handler(payload):
 		}
 	}, specPatience)
 })
+
+// callAllAlong calls a function again and again until stop, and collects what
+// came.
+func callAllAlong(ctx context.Context, id string) (answers func() []string, stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var came []string
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil {
+			answer, err := caller.Call(context.WithoutCancel(ctx), bus.Call{FunctionID: id})
+			if err != nil {
+				answer = []byte(err.Error())
+			}
+			came = append(came, string(answer))
+		}
+	}()
+	return func() []string { return came }, func() {
+		cancel()
+		<-done
+	}
+}

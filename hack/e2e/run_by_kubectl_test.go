@@ -90,7 +90,7 @@ var _ = Describe("A SandboxRun", func() {
 		Expect(kube.Create(ctx, secret)).To(Succeed())
 		run := newRun(namespace, "secretive", v1alpha1.LanguagePython,
 			"import os, sys\nvalue = os.environ['PASSWORD']\nprint(len(value), value)\nprint(value, file=sys.stderr)\nresult = [value]")
-		run.Spec.Env = []v1alpha1.EnvVar{{Name: "PASSWORD", ValueFrom: &v1alpha1.EnvVarSource{
+		run.Spec.Env = []v1alpha1.EnvVar{{Name: "PASSWORD", ValueFrom: &v1alpha1.KeySource{
 			SecretKeyRef: &v1alpha1.KeyReference{Name: "vault", Key: "password"},
 		}}}
 		apply(ctx, run)

@@ -36,6 +36,26 @@ var _ = Describe("run on the bus", func() {
 		Entry("the variable result in Python", specPatience, "python", "result = {'sum': 1 + 2}"),
 	)
 
+	DescribeTable("gives the program its input", func(ctx SpecContext, lang, code string) {
+		answer := runOnBus(ctx, m{
+			"lang": lang, "code": code, "stdin": "from stdin", "args": []string{"an argument"}, "env": m{"GREETING": "hello"},
+			"files": []m{{"path": "beside.txt", "content": "beside"}, {"path": "/tmp/e2e/deep.sh", "content": "echo deep", "mode": "0755"}},
+		})
+		Expect(answer.Stdout).To(Equal("from stdin|an argument|hello|beside|deep\n"), answer.Stderr)
+	},
+		Entry("in Node", specPatience, "node", `
+import { readFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+const deep = execFileSync('/bin/sh', ['-c', '/tmp/e2e/deep.sh']).toString().trim();
+console.log([readFileSync(0, 'utf8'), process.argv[2], process.env.GREETING, readFileSync('beside.txt', 'utf8'), deep].join('|'));
+`),
+		Entry("in Python", specPatience, "python", `
+import os, subprocess, sys
+deep = subprocess.run(["/bin/sh", "-c", "/tmp/e2e/deep.sh"], capture_output=True, text=True).stdout.strip()
+print(sys.stdin.read(), sys.argv[1], os.environ["GREETING"], open("beside.txt").read(), deep, sep="|")
+`),
+	)
+
 	DescribeTable("ends a program at its deadline", func(ctx SpecContext, lang, code string) {
 		_, err := tryCall(ctx, runFunction, m{"lang": lang, "code": code, "timeout_ms": 400})
 		Expect(err).To(MatchError(ContainSubstring("sandbox-code-runner::timeout")))

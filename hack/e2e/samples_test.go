@@ -30,6 +30,10 @@ var _ = Describe("The samples", func() {
 		Expect(call(ctx, "shop::price", teaForTwo)).To(MatchJSON(priceAnswer))
 		Expect(call(ctx, "shop::quote", m{"lines": []any{teaForTwo}})).To(MatchJSON(quoteAnswer))
 
+		Expect(call(ctx, "bank::convert", m{"amount": 100, "currency": "USD"})).To(MatchJSON(`{"amount":90}`))
+		_, err := tryCall(ctx, "bank::convert", m{"amount": "100", "currency": "USD"})
+		Expect(err).To(MatchError(ContainSubstring("invalid_request: payload: /amount: is string, must be number")))
+
 		By("calling one over HTTP")
 		Expect(post(ctx, "/price", `{"item":"tea","quantity":2}`)).To(MatchJSON(priceAnswer))
 
@@ -41,7 +45,7 @@ var _ = Describe("The samples", func() {
 
 		By("deleting them")
 		kubectl(ctx, "delete", "-n", namespace, "-k", "config/samples", "--timeout=40s")
-		_, err := tryCall(ctx, "shop::price", teaForTwo)
+		_, err = tryCall(ctx, "shop::price", teaForTwo)
 		Expect(err).To(MatchError(ContainSubstring("not_found")))
 		status, _ := tryPost(ctx, "/price", `{"item":"tea"}`)
 		Expect(status).To(Equal(http.StatusNotFound))

@@ -85,6 +85,7 @@ func startStack(ctx context.Context) {
 	// After the end of the parts, so that their last words count too.
 	DeferCleanup(func() {
 		expectNoPanic(running.LogPath(stack.Operator), running.LogPath(stack.Daemon))
+		expectNothingDenied()
 		observed.expectNoSecretIn(running.LogPath(stack.Operator), running.LogPath(stack.Daemon), running.LogPath(stack.Engine))
 	})
 	temporary := filepath.Join(dir, "tmp")
@@ -92,7 +93,7 @@ func startStack(ctx context.Context) {
 	GinkgoT().Setenv("TMPDIR", temporary)
 	logs, err := filepath.Abs(filepath.Join(root, "out", "e2e-logs"))
 	Expect(err).NotTo(HaveOccurred())
-	running, err = stack.Start(ctx, stack.Options{Dir: dir, LogDir: logs, Progress: func(step stack.Step) {
+	running, err = stack.Start(ctx, stack.Options{Dir: dir, LogDir: logs, Audit: true, Progress: func(step stack.Step) {
 		GinkgoWriter.Printf("%-28s %s\n", step.Name, step.Took.Round(time.Millisecond))
 	}})
 	Expect(err).NotTo(HaveOccurred())

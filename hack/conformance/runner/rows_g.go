@@ -255,7 +255,7 @@ func g18(t *row) {
 		"node":   "try { await iii.trigger({ function_id: %q, payload: 1, timeoutMs: 60000 }) } catch { console.log('in time') }",
 		"python": "try:\n    iii.trigger({'function_id': %q, 'payload': 1, 'timeout_ms': 60000})\nexcept Exception:\n    print('in time')\n",
 	} {
-		got := t.run(m{"lang": lang, "code": fmt.Sprintf(code, silent), "timeout_ms": 3000})
+		got := t.run(m{"lang": lang, "code": fmt.Sprintf(code, silent), "timeout_ms": 10000})
 		t.Expect(got.Stdout).To(Equal("in time\n"), lang)
 	}
 }
