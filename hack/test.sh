@@ -18,7 +18,7 @@ if ! command -v "$(go env CC)" >/dev/null; then
 fi
 # Per package the time limit is far above
 # what any needs, so that a hang shows its goroutines instead of eating the hour.
-run_tests() { go test "${race[@]}" -timeout 15m "$@" 2>&1 | tee "$log"; }
+run_tests() { go test "${race[@]}" -timeout 30m "$@" 2>&1 | tee "$log"; }
 PROGRESS_SECONDS=60 with_progress "testing" run_tests "$@"
 status=$?
 

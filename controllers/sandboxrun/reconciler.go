@@ -26,7 +26,7 @@ import (
 	"github.com/sandbox-operator/sandbox-operator/sandbox/fleet"
 )
 
-// +kubebuilder:rbac:groups=sandbox.iii.dev,resources=sandboxruns,verbs=list;watch;delete
+// +kubebuilder:rbac:groups=sandbox.iii.dev,resources=sandboxruns,verbs=get;list;watch;delete
 // +kubebuilder:rbac:groups=sandbox.iii.dev,resources=sandboxruns/status,verbs=patch
 // +kubebuilder:rbac:groups=sandbox.iii.dev,resources=sandboxruntimes,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=secrets;configmaps,verbs=get

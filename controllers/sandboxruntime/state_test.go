@@ -233,6 +233,23 @@ func TestNotice_lostSandboxes(t *testing.T) {
 
 // TestNotice_olderListsProveNothing has a list that was asked for before the
 // sandbox was there.
+func TestNotice_aTwinDoesNotHideALoss(t *testing.T) {
+	w := newWorld(t, newRuntime())
+	w.settle()
+	used := w.sandboxes()[0]
+	twin := w.provider.Adopt(used.Name, "node")
+	w.provider.Lose(used.ID)
+	w.settle()
+	if got := w.events(); !slices.Equal(got, []string{"SandboxLost"}) || w.creates() != 2 {
+		t.Errorf("events %v after %d creates", got, w.creates())
+	}
+	for _, i := range w.Table.Instances(w.tableRuntime()) {
+		if i.ID == twin {
+			t.Error("calls go to a sandbox that nobody prepared")
+		}
+	}
+}
+
 func TestNotice_olderListsProveNothing(t *testing.T) {
 	w := newWorld(t, newRuntime())
 	w.reconcile()

@@ -17,7 +17,8 @@ import (
 // proved where they run: in .ci/run, or in the tests of their programs.
 var programs = []string{
 	"demo", "dev", "test", "deploy", "build", "verify", "lint",
-	"bench", "bench-bus", "bench-sandbox", "conformance-bus", "conformance-sandbox", "conformance-runner",
+	"bench", "bench-bus", "bench-sandbox", "bench-scale", "conformance-bus", "conformance-sandbox", "conformance-runner",
+	"chaos", "e2e-flux",
 }
 
 // needs are pages whose commands a reader has followed before.
@@ -105,7 +106,7 @@ var _ = Describe("The docs", func() {
 
 	It("list the metrics that there are", func() {
 		var sources strings.Builder
-		for _, pattern := range []string{"controllers/*/metrics.go", "bus/publish/metrics.go"} {
+		for _, pattern := range []string{"controllers/*/metrics.go", "bus/publish/metrics.go", "sandbox/capacity/metrics.go"} {
 			paths, err := filepath.Glob(filepath.Join(root, pattern))
 			Expect(err).NotTo(HaveOccurred())
 			for _, path := range paths {

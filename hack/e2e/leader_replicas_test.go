@@ -104,6 +104,10 @@ func newTrafficTarget(ctx context.Context, namespace string) *v1alpha1.SandboxFu
 	f.Spec.RuntimeRef = &v1alpha1.LocalReference{Name: "log"}
 	apply(ctx, f)
 	waitFor(ctx, f, "Ready", "sbf")
+	// The first run makes the folder of the files.
+	first := countedRun(namespace, "first", "")
+	apply(ctx, first)
+	waitFor(ctx, first, "Complete", "sbn")
 	return f
 }
 

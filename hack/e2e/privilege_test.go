@@ -22,6 +22,8 @@ import (
 var unused = map[string]string{
 	"ClusterRole/sandbox-operator-manager-role: update sandboxfunctions/finalizers.sandbox.iii.dev": "clusters with the admission plugin OwnerReferencesPermissionEnforcement, " +
 		"such as OpenShift, ask for it when a runtime or ConfigMap is made that blocks the deletion of its function",
+	"ClusterRole/sandbox-operator-manager-role: get sandboxruns.sandbox.iii.dev": "the program of a run that comes to the bus sooner than " +
+		"the run's attempt comes into the cache is looked up past it",
 	"ClusterRole/sandbox-operator-manager-role: patch events.events.k8s.io": "an event that repeats within six minutes becomes a series",
 	ownRole + ": get configmaps": "with config/namespaced, whose spec sees it used, the ClusterRole is not there",
 	ownRole + ": get secrets":    "with config/namespaced, whose spec sees it used, the ClusterRole is not there",

@@ -63,23 +63,23 @@ var _ = Describe("A function that cannot be served", func() {
 	}, specPatience)
 
 	It("is Stalled if an older object has its id, and takes nothing with it when it goes", func(ctx SpecContext) {
-		first, second := newNamespace(ctx), newNamespace(ctx)
-		owner := newFunction(first, "owner", v1alpha1.LanguageNode, "export const handler = () => 'owner';\n")
+		namespace := newNamespace(ctx)
+		owner := newFunction(namespace, "owner", v1alpha1.LanguageNode, "export const handler = () => 'owner';\n")
 		apply(ctx, owner)
 		waitFor(ctx, owner, "Ready", "sbf")
 		expectNoChange(ctx, func() {
-			later := newFunction(second, "later", v1alpha1.LanguageNode, "export const handler = () => 'later';\n")
+			later := newFunction(namespace, "later", v1alpha1.LanguageNode, "export const handler = () => 'later';\n")
 			later.Spec.FunctionID = owner.Spec.FunctionID
 			apply(ctx, later)
-			Eventually(ctx, condition(later, "Stalled")).Should(beTrue("FunctionIDTaken", "spec.functionID", first+"/owner"))
+			Eventually(ctx, condition(later, "Stalled")).Should(beTrue("FunctionIDTaken", "spec.functionID", namespace+"/owner"))
 			Expect(call(ctx, owner.Spec.FunctionID, m{})).To(Equal(`"owner"`))
-			kubectl(ctx, "delete", "-n", second, "sbf/later", "--timeout=30s")
+			kubectl(ctx, "delete", "-n", namespace, "sbf/later", "--timeout=30s")
 		})
 		Expect(call(ctx, owner.Spec.FunctionID, m{})).To(Equal(`"owner"`))
 		Expect(condition(owner, "Ready")(ctx)).To(HaveField("Status", metav1.ConditionTrue))
 	}, specPatience)
 
-	It("takes over an id when the object that had it goes", func(ctx SpecContext) {
+	It("waits for an id prefix that another namespace uses, and takes it over", func(ctx SpecContext) {
 		first, second := newNamespace(ctx), newNamespace(ctx)
 		owner := newFunction(first, "owner", v1alpha1.LanguageNode, "export const handler = () => 'owner';\n")
 		apply(ctx, owner)
@@ -87,7 +87,7 @@ var _ = Describe("A function that cannot be served", func() {
 		heir := newFunction(second, "heir", v1alpha1.LanguageNode, "export const handler = () => 'heir';\n")
 		heir.Spec.FunctionID = owner.Spec.FunctionID
 		apply(ctx, heir)
-		Eventually(ctx, condition(heir, "Stalled")).Should(beTrue("FunctionIDTaken"))
+		Eventually(ctx, condition(heir, "Stalled")).Should(beTrue("PrefixTaken", "spec.functionID", first+"/owner"))
 		kubectl(ctx, "delete", "-n", first, "sbf/owner", "--timeout=30s")
 		waitFor(ctx, heir, "Ready", "sbf")
 		Expect(call(ctx, heir.Spec.FunctionID, m{})).To(Equal(`"heir"`))
