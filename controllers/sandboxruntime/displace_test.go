@@ -172,6 +172,9 @@ func TestCapacity_showsThatItWaits(t *testing.T) {
 	if err := broker.Stop(t.Context(), stranger); err != nil {
 		t.Fatal(err)
 	}
+	// The clock of the test stands still: a list from before the boot would count as
+	// one from after it.
+	w.wait()
 	w.settle()
 	w.expectReady(metav1.ConditionTrue, sandboxv1alpha1.ReadyReason)
 }
