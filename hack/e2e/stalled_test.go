@@ -62,18 +62,18 @@ var _ = Describe("A function that cannot be served", func() {
 		Expect(call(ctx, f.Spec.FunctionID, 7)).To(Equal("7"))
 	}, specPatience)
 
-	It("is Stalled if an older object has its id, and takes nothing with it when it goes", func(ctx SpecContext) {
-		namespace := newNamespace(ctx)
-		owner := newFunction(namespace, "owner", v1alpha1.LanguageNode, "export const handler = () => 'owner';\n")
+	It("is Stalled if another namespace has its id, and takes nothing with it when it goes", func(ctx SpecContext) {
+		first, second := newNamespace(ctx), newNamespace(ctx)
+		owner := newFunction(first, "owner", v1alpha1.LanguageNode, "export const handler = () => 'owner';\n")
 		apply(ctx, owner)
 		waitFor(ctx, owner, "Ready", "sbf")
 		expectNoChange(ctx, func() {
-			later := newFunction(namespace, "later", v1alpha1.LanguageNode, "export const handler = () => 'later';\n")
+			later := newFunction(second, "later", v1alpha1.LanguageNode, "export const handler = () => 'later';\n")
 			later.Spec.FunctionID = owner.Spec.FunctionID
 			apply(ctx, later)
-			Eventually(ctx, condition(later, "Stalled")).Should(beTrue("FunctionIDTaken", "spec.functionID", namespace+"/owner"))
+			Eventually(ctx, condition(later, "Stalled")).Should(beTrue("PrefixTaken", "spec.functionID", first+"/owner"))
 			Expect(call(ctx, owner.Spec.FunctionID, m{})).To(Equal(`"owner"`))
-			kubectl(ctx, "delete", "-n", namespace, "sbf/later", "--timeout=30s")
+			kubectl(ctx, "delete", "-n", second, "sbf/later", "--timeout=30s")
 		})
 		Expect(call(ctx, owner.Spec.FunctionID, m{})).To(Equal(`"owner"`))
 		Expect(condition(owner, "Ready")(ctx)).To(HaveField("Status", metav1.ConditionTrue))

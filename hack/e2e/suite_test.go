@@ -131,7 +131,8 @@ func expectAllParts() {
 // expectNothingLeft is the state of the world between two specs.
 func expectNothingLeft(ctx SpecContext) {
 	GinkgoHelper()
-	Eventually(ctx, objectsEverywhere).Should(BeEmpty(), "objects")
+	// The run of a shim that was killed goes by its ttl of 60 s.
+	Eventually(ctx, objectsEverywhere).WithTimeout(3*settlePatience).Should(BeEmpty(), "objects")
 	Eventually(ctx, functionsOnBus).Should(Equal(builtIns), "functions on the bus")
 	Eventually(ctx, countSandboxes).Should(BeZero(), "sandboxes")
 }
