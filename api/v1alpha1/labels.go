@@ -19,6 +19,10 @@ const (
 	// FunctionIDAnnotation holds the id of the function or the id prefix on
 	// objects whose name is a slug of it.
 	FunctionIDAnnotation = "sandbox.iii.dev/function-id"
+	// RegisteredAtAnnotation holds when a bus caller registered a function or kept a
+	// runtime, on it and on the runtime that was made for it: UTC with nanoseconds,
+	// since creation times have whole seconds.
+	RegisteredAtAnnotation = "sandbox.iii.dev/registered-at"
 	// ReconcileRequestAnnotation makes the operator look at an object at once when
 	// its value changes.
 	ReconcileRequestAnnotation = "reconcile.sandbox.iii.dev/requestedAt"

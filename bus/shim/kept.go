@@ -86,7 +86,7 @@ func (s *Shim) newKept(ctx context.Context, id string, r runRequest) *v1alpha1.S
 	return &v1alpha1.SandboxRuntime{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: s.Namespace, Name: keptName(id), Labels: busLabels(),
-			Annotations: ownedBy(ctx, registeredAtAnnotation, s.now().Format(registeredAtLayout)),
+			Annotations: ownedBy(ctx, v1alpha1.RegisteredAtAnnotation, s.now().Format(registeredAtLayout)),
 		},
 		Spec: v1alpha1.SandboxRuntimeSpec{
 			Language:  r.language,

@@ -98,9 +98,10 @@ func (s *Shim) row(ctx context.Context, runtime *v1alpha1.SandboxRuntime, functi
 	return row
 }
 
-// madeAt is exact for kept runtimes; the API server counts whole seconds.
+// madeAt is exact for what callers of the bus made; the API server counts whole
+// seconds.
 func madeAt(obj client.Object) time.Time {
-	if at, err := time.Parse(registeredAtLayout, obj.GetAnnotations()[registeredAtAnnotation]); err == nil {
+	if at, err := time.Parse(registeredAtLayout, obj.GetAnnotations()[v1alpha1.RegisteredAtAnnotation]); err == nil {
 		return at
 	}
 	return obj.GetCreationTimestamp().Time

@@ -62,7 +62,7 @@ func TestList(t *testing.T) {
 	want := []map[string]any{
 		{"lang": "node", "created_at_ms": begin + 2022, "registered_functions": []any{}},
 		{"lang": "python", "created_at_ms": begin + 2002, "registered_functions": []any{}},
-		{"lang": "node", "created_at_ms": begin + 1000, "registered_functions": []any{"own::f"}, "namespace": "own::"},
+		{"lang": "node", "created_at_ms": begin + 1002, "registered_functions": []any{"own::f"}, "namespace": "own::"},
 		{"lang": "node", "created_at_ms": begin, "registered_functions": []any{"shop::z", "shop::a"}, "namespace": "shop::"},
 	}
 	if diff := cmp.Diff(want, rows); diff != "" {

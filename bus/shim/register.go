@@ -15,10 +15,9 @@ import (
 
 const (
 	maxDescriptionBytes = 4096
-	// registeredAtAnnotation orders the functions of a prefix for teardown's
-	// answer; creation times have whole seconds only.
-	registeredAtAnnotation = "sandbox.iii.dev/registered-at"
-	registeredAtLayout     = "2006-01-02T15:04:05.000000000Z"
+	// registeredAtLayout is that of v1alpha1.RegisteredAtAnnotation, which orders
+	// the functions of a prefix for teardown's answer.
+	registeredAtLayout = "2006-01-02T15:04:05.000000000Z"
 )
 
 // registerResponse is contracts/code-runner.md §4.2.
@@ -107,7 +106,7 @@ func (s *Shim) newFunction(ctx context.Context, r registerRequest, prefix string
 			Name:      functionName(r.functionID),
 			Labels:    busLabels(v1alpha1.PrefixHashLabel, shortHash(prefix)),
 			Annotations: ownedBy(ctx, v1alpha1.FunctionIDAnnotation, r.functionID,
-				registeredAtAnnotation, s.now().Format(registeredAtLayout)),
+				v1alpha1.RegisteredAtAnnotation, s.now().Format(registeredAtLayout)),
 		},
 		Spec: v1alpha1.SandboxFunctionSpec{FunctionID: r.functionID},
 	}

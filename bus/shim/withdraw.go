@@ -31,7 +31,7 @@ func (s *Shim) withdrawUnknown(f *v1alpha1.SandboxFunction) {
 	if err := s.Reader.Get(ctx, client.ObjectKeyFromObject(f), found); err != nil {
 		return
 	}
-	if found.Annotations[registeredAtAnnotation] == f.Annotations[registeredAtAnnotation] {
+	if found.Annotations[v1alpha1.RegisteredAtAnnotation] == f.Annotations[v1alpha1.RegisteredAtAnnotation] {
 		s.withdraw(found)
 	}
 }

@@ -152,6 +152,7 @@ func (w *world) serve(f *v1alpha1.SandboxFunction) {
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: f.Namespace, Name: f.Status.RuntimeName, UID: types.UID(uuid.NewString()),
 			Labels:            map[string]string{v1alpha1.ImplicitLabel: "true"},
+			Annotations:       map[string]string{v1alpha1.RegisteredAtAnnotation: f.Annotations[v1alpha1.RegisteredAtAnnotation]},
 			CreationTimestamp: metav1.NewTime(w.clock.Now().Truncate(time.Second)),
 		},
 		Spec: v1alpha1.SandboxRuntimeSpec{Language: languageOf(f)},

@@ -181,6 +181,27 @@ func TestImplicitRuntime(t *testing.T) {
 	}
 }
 
+func TestRuntimes_timeOfRegistration(t *testing.T) {
+	const at = "2030-01-02T03:04:05.678000000Z"
+	fn := &sandboxv1alpha1.SandboxFunction{
+		ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{sandboxv1alpha1.RegisteredAtAnnotation: at}},
+		Spec: sandboxv1alpha1.SandboxFunctionSpec{
+			FunctionID: "shop::price", Runtime: &sandboxv1alpha1.FunctionRuntime{Language: sandboxv1alpha1.LanguageNode},
+		},
+	}
+	for name, runtime := range map[string]*sandboxv1alpha1.SandboxRuntime{
+		"shared": implicitRuntime(fn, "name"), "own": ownRuntime(fn, "name"),
+	} {
+		if got := runtime.Annotations[sandboxv1alpha1.RegisteredAtAnnotation]; got != at {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+	delete(fn.Annotations, sandboxv1alpha1.RegisteredAtAnnotation)
+	if _, stamped := implicitRuntime(fn, "name").Annotations[sandboxv1alpha1.RegisteredAtAnnotation]; stamped {
+		t.Error("a runtime for an applied function has a time of registration")
+	}
+}
+
 func TestConfirmation(t *testing.T) {
 	want := registration{triggers: []publish.Trigger{{ID: "one"}, {ID: "two"}}}
 	ours := publish.Owner{Found: true, Ours: true}
@@ -242,16 +263,21 @@ func TestIsVerified(t *testing.T) {
 
 func TestMemory_oneHolderAtATime(t *testing.T) {
 	m := newMemory()
+	first, second := m.get(functionOf("first", time.Now(), "")), m.get(functionOf("second", time.Now(), ""))
 	for range 2 {
-		if !m.take("a::b", "first") {
+		if !m.take("a::b", first) {
 			t.Error("a free id, or one's own, was refused")
 		}
 	}
-	if m.take("a::b", "second") {
+	if m.take("a::b", second) {
 		t.Error("the id was taken from its holder")
 	}
-	m.letGo("first")
-	if !m.take("a::b", "second") {
+	m.letGo(second)
+	if m.take("a::b", second) {
+		t.Error("the id was let go by who does not hold it")
+	}
+	m.letGo(first)
+	if !m.take("a::b", second) {
 		t.Error("the id was not let go")
 	}
 }
@@ -295,19 +321,28 @@ func TestHolderOfPrefix(t *testing.T) {
 
 func TestMemory_prefixes(t *testing.T) {
 	m := newMemory()
-	if m.joinPrefix("shop", "a", "1") {
+	member := func(namespace, uid string) *functionMemory {
+		fn := functionOf(uid, time.Now(), "")
+		fn.Namespace, fn.Name = namespace, uid
+		return m.get(fn)
+	}
+	first, other, third := member("a", "1"), member("b", "2"), member("a", "3")
+	if m.joinPrefix("shop", first) {
 		t.Error("joined what nobody holds")
 	}
-	if !m.takePrefix("shop", "a", "1") || m.takePrefix("shop", "b", "2") || !m.joinPrefix("shop", "a", "3") {
+	if !m.takePrefix("shop", first) || m.takePrefix("shop", other) || !m.joinPrefix("shop", third) || !m.joinPrefix("shop", third) {
 		t.Error("the prefix is not held by the first namespace alone")
 	}
-	if _, free := m.leavePrefix("1"); free || m.prefixHolder("shop") != "a" {
+	if _, free := m.leavePrefix(other); free {
+		t.Error("who did not get the prefix left it free")
+	}
+	if _, free := m.leavePrefix(first); free || m.prefixHolder("shop") != "a" {
 		t.Error("the prefix was free before the last function went")
 	}
-	if prefix, free := m.leavePrefix("3"); !free || prefix != "shop" || m.prefixHolder("shop") != "" {
+	if prefix, free := m.leavePrefix(third); !free || prefix != "shop" || m.prefixHolder("shop") != "" {
 		t.Error("the prefix is not free")
 	}
-	if _, free := m.leavePrefix("3"); free || !m.takePrefix("shop", "b", "2") {
+	if _, free := m.leavePrefix(third); free || !m.takePrefix("shop", other) {
 		t.Error("the next namespace did not get the prefix")
 	}
 }

@@ -30,6 +30,7 @@ func ownRuntime(fn *sandboxv1alpha1.SandboxFunction, name string) *sandboxv1alph
 		},
 	}
 	align(fn, runtime)
+	stampRegistration(fn, runtime)
 	return runtime
 }
 
@@ -110,7 +111,7 @@ func equal(a, b *sandboxv1alpha1.SandboxRuntime) (bool, error) {
 // notOurs waits for the runtime of a former function of this name to go, and
 // leaves any other alone.
 func (r *Reconciler) notOurs(ctx context.Context, sc *scope, runtime *sandboxv1alpha1.SandboxRuntime) (bool, error) {
-	r.withdraw(sc.obj.UID, sc.known)
+	r.withdraw(sc.known)
 	owner := metav1.GetControllerOf(runtime)
 	if owner == nil || owner.Kind != "SandboxFunction" || owner.Name != sc.obj.Name {
 		return sc.conclude(conditions.Stalled, sandboxv1alpha1.InvalidSpecReason, fmt.Sprintf(

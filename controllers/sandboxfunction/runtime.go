@@ -42,9 +42,9 @@ func (r *Reconciler) ensureRuntime(ctx context.Context, sc *scope) (bool, error)
 	sc.runtimeTrouble = trouble(&runtime)
 	if reason, message := unservable(&runtime); reason != "" {
 		if reason == sandboxv1alpha1.DaemonUnavailableReason {
-			r.pause(sc.obj.UID, sc.known)
+			r.pause(sc.known)
 		} else {
-			r.withdraw(sc.obj.UID, sc.known)
+			r.withdraw(sc.known)
 		}
 		return sc.conclude(conditions.Waiting, reason, fmt.Sprintf("SandboxRuntime %s: %s", name, message))
 	}
@@ -83,7 +83,7 @@ func trouble(runtime *sandboxv1alpha1.SandboxRuntime) *conditions.Outcome {
 
 func (r *Reconciler) missingRuntime(ctx context.Context, sc *scope, name string) (bool, error) {
 	if sc.obj.Spec.RuntimeRef != nil {
-		r.withdraw(sc.obj.UID, sc.known)
+		r.withdraw(sc.known)
 		return sc.conclude(conditions.Waiting, sandboxv1alpha1.ReferenceNotFoundReason,
 			fmt.Sprintf("spec.runtimeRef: SandboxRuntime %s does not exist", name))
 	}
@@ -123,7 +123,16 @@ func implicitRuntime(fn *sandboxv1alpha1.SandboxFunction, name string) *sandboxv
 		runtime.Spec.Network = sandboxv1alpha1.AccessEnabled
 		runtime.Spec.BusAccess = sandboxv1alpha1.AccessEnabled
 	}
+	stampRegistration(fn, runtime)
 	return runtime
+}
+
+// stampRegistration gives a runtime the exact time at which a bus caller asked for
+// it, by which list_runtimes orders.
+func stampRegistration(fn *sandboxv1alpha1.SandboxFunction, runtime *sandboxv1alpha1.SandboxRuntime) {
+	if at, ok := fn.Annotations[sandboxv1alpha1.RegisteredAtAnnotation]; ok {
+		runtime.Annotations = with(runtime.Annotations, map[string]string{sandboxv1alpha1.RegisteredAtAnnotation: at})
+	}
 }
 
 func guestLanguage(l sandboxv1alpha1.Language) wire.Language {
