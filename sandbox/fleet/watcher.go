@@ -15,8 +15,7 @@ import (
 // DefaultInterval is the distance of readings while there is something to watch.
 const DefaultInterval = 2 * time.Second
 
-// maxInterval is the distance of readings when nobody is interested or the back
-// end cannot be reached.
+// maxInterval is the distance of readings when nobody is interested.
 const maxInterval = 10 * time.Second
 
 // maxMissed is the number of failed readings in a row that mean that the back end
@@ -57,8 +56,8 @@ type Watcher struct {
 }
 
 // NewWatcher returns a watcher for the sandboxes whose markers name operatorID.
-// It reads every interval while there are such sandboxes or somebody is
-// interested, otherwise up to every 10 s.
+// It reads every interval while there are such sandboxes, somebody is interested or
+// readings fail, otherwise up to every 10 s.
 func NewWatcher(lister Lister, operatorID string, interval time.Duration, clock Clock) *Watcher {
 	if interval <= 0 {
 		interval = DefaultInterval
@@ -183,11 +182,13 @@ func (w *Watcher) answers(err error) bool {
 }
 
 // nextPause is the interval while there is something to watch, and otherwise
-// twice the last pause up to maxInterval.
+// twice the last pause up to maxInterval. Trouble is something to watch: all
+// functions are off the bus until a reading succeeds, and one that fails costs next
+// to nothing.
 func (w *Watcher) nextPause(last time.Duration, ok bool) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if ok && (w.interested > 0 || len(w.snapshot.Ours) > 0) {
+	if !ok || w.interested > 0 || len(w.snapshot.Ours) > 0 {
 		return w.interval
 	}
 	return max(w.interval, min(2*last, maxInterval))

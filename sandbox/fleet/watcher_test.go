@@ -156,12 +156,11 @@ func TestWatcher_rate(t *testing.T) {
 		"somebody is":          {func(w *watched) func() { return w.Interest() }, 50},
 		"a sandbox of ours":    {func(w *watched) func() { w.add("a", 0); return func() {} }, 50},
 		"the daemon is absent": {func(w *watched) func() {
-			w.add("a", 0)
 			for range 100 {
 				w.provider.FailNext(fake.List, errors.New("down"))
 			}
 			return func() {}
-		}, 10},
+		}, 50},
 	} {
 		t.Run(name, func(t *testing.T) {
 			watch(t, func(w *watched) {
@@ -176,6 +175,25 @@ func TestWatcher_rate(t *testing.T) {
 			})
 		})
 	}
+}
+
+// However long the daemon was away, its return is noticed at the next reading.
+func TestWatcher_noticesTheReturn(t *testing.T) {
+	watch(t, func(w *watched) {
+		const away = 300
+		for range away {
+			w.provider.FailNext(fake.List, sandbox.NewUnavailableError(errors.New("down")))
+		}
+		if failed := w.pass(away * 2 * time.Second); w.Snapshot().Available || failed > away {
+			t.Fatalf("the daemon was there in one of %d readings", failed)
+		} else {
+			w.pass(time.Duration(away-failed) * 2 * time.Second)
+		}
+		w.pass(2 * time.Second)
+		if !w.Snapshot().Available {
+			t.Error("the daemon is away 2 s after its return")
+		}
+	})
 }
 
 func TestWatcher_interestEnds(t *testing.T) {

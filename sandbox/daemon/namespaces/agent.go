@@ -127,7 +127,7 @@ func serveSession(spawner *spawner, fd int, streams []int) {
 		closeAll(streams)
 		return
 	}
-	if r.Op == opExec && len(streams) == 3 {
+	if r.Op == wire.OpExec && len(streams) == 3 {
 		serveExec(session, spawner, r, streams)
 		return
 	}

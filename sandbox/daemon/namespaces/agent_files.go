@@ -29,26 +29,26 @@ func openGuestTree() (err error) {
 }
 
 // fileOperations are those whose arguments and result are each one JSON text.
-var fileOperations = map[operation]func(context.Context, json.RawMessage) (any, error){
-	opList: withArguments(func(_ context.Context, path string) ([]daemon.FileInfo, error) {
+var fileOperations = map[wire.Operation]func(context.Context, json.RawMessage) (any, error){
+	wire.OpList: withArguments(func(_ context.Context, path string) ([]daemon.FileInfo, error) {
 		return guestTree.List(path)
 	}),
-	opMakeDir: withArguments(func(_ context.Context, spec daemon.MakeDirSpec) (bool, error) {
+	wire.OpMakeDir: withArguments(func(_ context.Context, spec daemon.MakeDirSpec) (bool, error) {
 		return guestTree.MakeDir(spec)
 	}),
-	opRemove: withArguments(func(ctx context.Context, spec daemon.RemoveSpec) (bool, error) {
+	wire.OpRemove: withArguments(func(ctx context.Context, spec daemon.RemoveSpec) (bool, error) {
 		return true, guestTree.Remove(ctx, spec)
 	}),
-	opChangeMode: withArguments(func(ctx context.Context, spec daemon.ModeSpec) (int, error) {
+	wire.OpChangeMode: withArguments(func(ctx context.Context, spec daemon.ModeSpec) (int, error) {
 		return guestTree.ChangeMode(ctx, spec)
 	}),
-	opMove: withArguments(func(ctx context.Context, spec daemon.MoveSpec) (bool, error) {
+	wire.OpMove: withArguments(func(ctx context.Context, spec daemon.MoveSpec) (bool, error) {
 		return true, guestTree.Move(ctx, spec)
 	}),
-	opGrep: withArguments(func(ctx context.Context, spec daemon.GrepSpec) (daemon.GrepResult, error) {
+	wire.OpGrep: withArguments(func(ctx context.Context, spec daemon.GrepSpec) (daemon.GrepResult, error) {
 		return guestTree.Grep(ctx, spec)
 	}),
-	opSed: withArguments(func(ctx context.Context, spec daemon.SedSpec) (daemon.SedResult, error) {
+	wire.OpSed: withArguments(func(ctx context.Context, spec daemon.SedSpec) (daemon.SedResult, error) {
 		return guestTree.Sed(ctx, spec)
 	}),
 }
@@ -68,11 +68,11 @@ func withArguments[A, R any](do func(context.Context, A) (R, error)) func(contex
 func serveFile(session *net.UnixConn, r request) {
 	var err error
 	switch r.Op {
-	case opStat:
+	case wire.OpStat:
 		err = serveStat(session, r.Path)
-	case opOpen:
+	case wire.OpOpen:
 		err = serveOpen(session, r.Path)
-	case opWrite:
+	case wire.OpWrite:
 		err = serveWrite(session, r)
 	default:
 		err = serveOperation(session, r)

@@ -213,13 +213,7 @@ func (b *Backend) SelfTest(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("%w%s", err, advice())
 	}
-	outcome, err := machine.Exec(ctx, daemon.ExecSpec{
-		Argv: []string{"/bin/true"}, Timeout: 10 * time.Second, OutputLimit: 4096,
-	})
-	if err == nil && outcome.ExitCode != 0 {
-		err = fmt.Errorf("/bin/true in a guest ended with %d: %s", outcome.ExitCode, outcome.Stderr)
-	}
-	return errors.Join(err, machine.Stop(context.WithoutCancel(ctx)))
+	return daemon.TryMachine(ctx, machine, 10*time.Second)
 }
 
 // advice names the usual reasons why a machine refuses namespaces.

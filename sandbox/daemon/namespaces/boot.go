@@ -55,6 +55,7 @@ func (b *Backend) prepare(limits cgroupLimits) (*machine, error) {
 		return nil, err
 	}
 	m := &machine{backend: b, limits: limits, slot: slot, done: make(chan struct{})}
+	m.Operate = m.operate
 	if m.group, err = newCgroup(b.cgroups, limits); err == nil {
 		err = m.launch()
 	}

@@ -42,7 +42,7 @@ func (m *machine) Exec(ctx context.Context, spec daemon.ExecSpec) (daemon.ExecOu
 func (m *machine) run(ctx context.Context, session *net.UnixConn, streams *streams, spec daemon.ExecSpec) (daemon.ExecOutcome, error) {
 	replies := make(chan reply, 2)
 	go readReplies(session, replies)
-	err := wire.WriteJSON(session, request{Op: opExec, Argv: spec.Argv, Env: m.programEnv(spec.Env), Workdir: spec.Workdir})
+	err := wire.WriteJSON(session, request{Op: wire.OpExec, Argv: spec.Argv, Env: m.programEnv(spec.Env), Workdir: spec.Workdir})
 	if err != nil {
 		return daemon.ExecOutcome{}, m.gone(err)
 	}

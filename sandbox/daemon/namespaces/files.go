@@ -45,7 +45,7 @@ func (m *machine) answer(ctx context.Context, session *net.UnixConn) (reply, err
 
 // Stat describes a path of the guest.
 func (m *machine) Stat(ctx context.Context, path string) (daemon.FileInfo, error) {
-	session, stop, err := m.ask(ctx, request{Op: opStat, Path: path})
+	session, stop, err := m.ask(ctx, request{Op: wire.OpStat, Path: path})
 	if err != nil {
 		return daemon.FileInfo{}, err
 	}
@@ -60,7 +60,7 @@ func (m *machine) Stat(ctx context.Context, path string) (daemon.FileInfo, error
 
 // WriteFile writes a file whole or not at all. It returns how many bytes it was.
 func (m *machine) WriteFile(ctx context.Context, spec daemon.WriteSpec, content io.Reader) (int64, error) {
-	session, stop, err := m.ask(ctx, request{Op: opWrite, Path: spec.Path, Mode: spec.Mode, Parents: spec.Parents})
+	session, stop, err := m.ask(ctx, request{Op: wire.OpWrite, Path: spec.Path, Mode: spec.Mode, Parents: spec.Parents})
 	if err != nil {
 		return 0, err
 	}
@@ -115,7 +115,7 @@ func (r *remembering) Read(p []byte) (int, error) {
 // OpenFile opens a regular file of the guest for reading. The context bounds the
 // reading too.
 func (m *machine) OpenFile(ctx context.Context, path string) (daemon.FileInfo, io.ReadCloser, error) {
-	session, stop, err := m.ask(ctx, request{Op: opOpen, Path: path})
+	session, stop, err := m.ask(ctx, request{Op: wire.OpOpen, Path: path})
 	if err != nil {
 		return daemon.FileInfo{}, nil, err
 	}

@@ -13,10 +13,12 @@ import (
 
 	"github.com/sandbox-operator/sandbox-operator/sandbox/daemon"
 	"github.com/sandbox-operator/sandbox-operator/sandbox/daemon/launch"
+	"github.com/sandbox-operator/sandbox-operator/sandbox/daemon/wire"
 )
 
 // machine is one guest, seen from the daemon.
 type machine struct {
+	wire.Files
 	backend       *Backend
 	env           map[string]string
 	limits        cgroupLimits

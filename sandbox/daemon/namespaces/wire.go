@@ -62,27 +62,9 @@ type bootReply struct {
 	ReadOnlyUsr bool
 }
 
-type operation string
-
-const (
-	opExec  operation = "exec"
-	opWrite operation = "write"
-	opOpen  operation = "open"
-	opStat  operation = "stat"
-	// The others carry their daemon.…Spec as Arguments; their result follows the
-	// reply as content.
-	opList       operation = "list"
-	opMakeDir    operation = "mkdir"
-	opRemove     operation = "remove"
-	opChangeMode operation = "mode"
-	opMove       operation = "move"
-	opGrep       operation = "grep"
-	opSed        operation = "sed"
-)
-
 // request is the first frame on a session's socket.
 type request struct {
-	Op      operation
+	Op      wire.Operation
 	Path    string   `json:",omitempty"`
 	Mode    uint32   `json:",omitempty"`
 	Parents bool     `json:",omitempty"`

@@ -2,7 +2,6 @@ package qemu
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -63,11 +62,5 @@ func (b *Backend) SelfTest(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	outcome, err := machine.Exec(ctx, daemon.ExecSpec{
-		Argv: []string{"/bin/true"}, Timeout: 30 * time.Second, OutputLimit: 4096,
-	})
-	if err == nil && outcome.ExitCode != 0 {
-		err = fmt.Errorf("/bin/true in a guest ended with %d: %s", outcome.ExitCode, outcome.Stderr)
-	}
-	return errors.Join(err, machine.Stop(context.WithoutCancel(ctx)))
+	return daemon.TryMachine(ctx, machine, 30*time.Second)
 }

@@ -21,7 +21,10 @@ const timeoutGrace = 20 * time.Second
 
 // Client is a daemon.Machine without its life: Done and Stop are for whoever made
 // the machine. Its methods may be called concurrently.
-type Client struct{ session *yamux.Session }
+type Client struct {
+	wire.Files
+	session *yamux.Session
+}
 
 // NewClient speaks to the server at the other end of the connection, which it
 // takes over.
@@ -30,7 +33,9 @@ func NewClient(connection io.ReadWriteCloser) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Client{session: session}, nil
+	client := &Client{session: session}
+	client.Operate = client.operate
+	return client, nil
 }
 
 // Close ends the connection and all operations on it.
@@ -45,7 +50,7 @@ type exchange struct {
 
 // ask opens a stream and sends a request. The end of the context ends the
 // exchange at both sides.
-func (c *Client) ask(ctx context.Context, op operation, arguments any) (*exchange, error) {
+func (c *Client) ask(ctx context.Context, op wire.Operation, arguments any) (*exchange, error) {
 	text, err := json.Marshal(arguments)
 	if err != nil {
 		return nil, err
@@ -130,7 +135,7 @@ func (c *Client) Exec(ctx context.Context, spec daemon.ExecSpec) (daemon.ExecOut
 func (c *Client) exec(ctx context.Context, spec daemon.ExecSpec) (outcome daemon.ExecOutcome, err error) {
 	input := spec.Stdin
 	spec.Stdin = nil
-	e, err := c.ask(ctx, opExec, spec)
+	e, err := c.ask(ctx, wire.OpExec, spec)
 	if err != nil {
 		return outcome, err
 	}

@@ -23,26 +23,10 @@ import (
 // lost. It is long because an emulated processor may be starved by its host.
 const writeTimeout = 2 * time.Minute
 
-type operation string
-
-const (
-	opExec       operation = "exec"
-	opWrite      operation = "write"
-	opOpen       operation = "open"
-	opStat       operation = "stat"
-	opList       operation = "list"
-	opMakeDir    operation = "mkdir"
-	opRemove     operation = "remove"
-	opChangeMode operation = "mode"
-	opMove       operation = "move"
-	opGrep       operation = "grep"
-	opSed        operation = "sed"
-)
-
 // request is the first frame of a stream. Arguments are the daemon.…Spec of the
 // operation, or the path where that is all it has.
 type request struct {
-	Op        operation
+	Op        wire.Operation
 	Arguments json.RawMessage
 }
 

@@ -3,7 +3,6 @@ package remote
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 
 	"github.com/sandbox-operator/sandbox-operator/sandbox/daemon"
@@ -12,70 +11,24 @@ import (
 
 // Stat describes a path and does not follow a final symbolic link.
 func (c *Client) Stat(ctx context.Context, path string) (daemon.FileInfo, error) {
-	return operate[daemon.FileInfo](ctx, c, opStat, path)
+	return wire.Do[daemon.FileInfo](ctx, c.Files, wire.OpStat, path)
 }
 
-// List implements daemon.Files.
-func (c *Client) List(ctx context.Context, path string) ([]daemon.FileInfo, error) {
-	return operate[[]daemon.FileInfo](ctx, c, opList, path)
-}
-
-// MakeDir implements daemon.Files.
-func (c *Client) MakeDir(ctx context.Context, spec daemon.MakeDirSpec) (bool, error) {
-	return operate[bool](ctx, c, opMakeDir, spec)
-}
-
-// Remove implements daemon.Files.
-func (c *Client) Remove(ctx context.Context, spec daemon.RemoveSpec) error {
-	_, err := operate[bool](ctx, c, opRemove, spec)
-	return err
-}
-
-// ChangeMode implements daemon.Files.
-func (c *Client) ChangeMode(ctx context.Context, spec daemon.ModeSpec) (int, error) {
-	return operate[int](ctx, c, opChangeMode, spec)
-}
-
-// Move implements daemon.Files.
-func (c *Client) Move(ctx context.Context, spec daemon.MoveSpec) error {
-	_, err := operate[bool](ctx, c, opMove, spec)
-	return err
-}
-
-// Grep implements daemon.Files.
-func (c *Client) Grep(ctx context.Context, spec daemon.GrepSpec) (daemon.GrepResult, error) {
-	return operate[daemon.GrepResult](ctx, c, opGrep, spec)
-}
-
-// Sed implements daemon.Files.
-func (c *Client) Sed(ctx context.Context, spec daemon.SedSpec) (daemon.SedResult, error) {
-	return operate[daemon.SedResult](ctx, c, opSed, spec)
-}
-
-// operate asks for an operation whose arguments and result are each one JSON text.
-func operate[R any](ctx context.Context, c *Client, op operation, arguments any) (R, error) {
-	var result R
+func (c *Client) operate(ctx context.Context, op wire.Operation, arguments json.RawMessage) ([]byte, error) {
 	e, err := c.ask(ctx, op, arguments)
 	if err != nil {
-		return result, err
+		return nil, err
 	}
 	defer e.Close()
 	if _, err := e.reply(); err != nil {
-		return result, err
+		return nil, err
 	}
-	text, err := e.content(wire.ResultLimit)
-	if err != nil {
-		return result, err
-	}
-	if err := json.Unmarshal(text, &result); err != nil {
-		return result, fmt.Errorf("reading the result of %s: %w", op, err)
-	}
-	return result, nil
+	return e.content(wire.ResultLimit)
 }
 
 // WriteFile writes a file whole or not at all and returns how many bytes it was.
 func (c *Client) WriteFile(ctx context.Context, spec daemon.WriteSpec, content io.Reader) (int64, error) {
-	e, err := c.ask(ctx, opWrite, spec)
+	e, err := c.ask(ctx, wire.OpWrite, spec)
 	if err != nil {
 		return 0, err
 	}
@@ -129,7 +82,7 @@ func (s *source) failed(sent <-chan struct{}) bool {
 
 // OpenFile opens a regular file for reading. The context bounds the reading too.
 func (c *Client) OpenFile(ctx context.Context, path string) (daemon.FileInfo, io.ReadCloser, error) {
-	e, err := c.ask(ctx, opOpen, path)
+	e, err := c.ask(ctx, wire.OpOpen, path)
 	if err != nil {
 		return daemon.FileInfo{}, nil, err
 	}

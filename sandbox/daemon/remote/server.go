@@ -63,11 +63,11 @@ func failed(err error) reply {
 
 func (c call) serve() error {
 	switch c.request.Op {
-	case opExec:
+	case wire.OpExec:
 		return c.exec()
-	case opWrite:
+	case wire.OpWrite:
 		return c.write()
-	case opOpen:
+	case wire.OpOpen:
 		return c.open()
 	}
 	do, known := operations[c.request.Op]
@@ -84,25 +84,25 @@ func (c call) serve() error {
 }
 
 // operations are those whose arguments and result are each one JSON text.
-var operations = map[operation]func(context.Context, daemon.Machine, json.RawMessage) (any, error){
-	opStat: with(func(ctx context.Context, m daemon.Machine, path string) (any, error) { return m.Stat(ctx, path) }),
-	opList: with(func(ctx context.Context, m daemon.Machine, path string) (any, error) { return m.List(ctx, path) }),
-	opMakeDir: with(func(ctx context.Context, m daemon.Machine, spec daemon.MakeDirSpec) (any, error) {
+var operations = map[wire.Operation]func(context.Context, daemon.Machine, json.RawMessage) (any, error){
+	wire.OpStat: with(func(ctx context.Context, m daemon.Machine, path string) (any, error) { return m.Stat(ctx, path) }),
+	wire.OpList: with(func(ctx context.Context, m daemon.Machine, path string) (any, error) { return m.List(ctx, path) }),
+	wire.OpMakeDir: with(func(ctx context.Context, m daemon.Machine, spec daemon.MakeDirSpec) (any, error) {
 		return m.MakeDir(ctx, spec)
 	}),
-	opRemove: with(func(ctx context.Context, m daemon.Machine, spec daemon.RemoveSpec) (any, error) {
+	wire.OpRemove: with(func(ctx context.Context, m daemon.Machine, spec daemon.RemoveSpec) (any, error) {
 		return true, m.Remove(ctx, spec)
 	}),
-	opChangeMode: with(func(ctx context.Context, m daemon.Machine, spec daemon.ModeSpec) (any, error) {
+	wire.OpChangeMode: with(func(ctx context.Context, m daemon.Machine, spec daemon.ModeSpec) (any, error) {
 		return m.ChangeMode(ctx, spec)
 	}),
-	opMove: with(func(ctx context.Context, m daemon.Machine, spec daemon.MoveSpec) (any, error) {
+	wire.OpMove: with(func(ctx context.Context, m daemon.Machine, spec daemon.MoveSpec) (any, error) {
 		return true, m.Move(ctx, spec)
 	}),
-	opGrep: with(func(ctx context.Context, m daemon.Machine, spec daemon.GrepSpec) (any, error) {
+	wire.OpGrep: with(func(ctx context.Context, m daemon.Machine, spec daemon.GrepSpec) (any, error) {
 		return m.Grep(ctx, spec)
 	}),
-	opSed: with(func(ctx context.Context, m daemon.Machine, spec daemon.SedSpec) (any, error) { return m.Sed(ctx, spec) }),
+	wire.OpSed: with(func(ctx context.Context, m daemon.Machine, spec daemon.SedSpec) (any, error) { return m.Sed(ctx, spec) }),
 }
 
 func with[A any](do func(context.Context, daemon.Machine, A) (any, error)) func(context.Context, daemon.Machine, json.RawMessage) (any, error) {
