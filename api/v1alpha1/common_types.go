@@ -40,6 +40,7 @@ type GuestSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$')",message="image must be a name from the sandbox daemon's catalog, such as node, not an image reference"
 	Image string `json:"image,omitempty"`
 
 	// resources are the limits of each sandbox.
@@ -115,6 +116,7 @@ type File struct {
 	// +kubebuilder:validation:XValidation:rule="!self.endsWith('/') && !self.contains('//') && !self.split('/').exists(s, s == '..' || s == '.')",message="path must name a file and have no empty, . or .. segment"
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^/(proc|sys|dev|sandbox-operator)(/|$)')",message="path must not be below /proc, /sys, /dev or /sandbox-operator"
 	// +kubebuilder:validation:XValidation:rule=`!self.contains('\u0000') && !self.matches('[^/]{256}')`,message="path must have no NUL character and no segment of more than 255 characters"
+	// +kubebuilder:validation:XValidation:rule="size(bytes(self)) == size(self) || size(bytes(self)) <= 255 || !self.matches('[^/]{64}')",message="path with other than ASCII characters must have at most 255 bytes, or no segment of more than 63 characters"
 	Path string `json:"path"`
 	// content, literally, of at most 32768 bytes.
 	// +optional
@@ -130,6 +132,7 @@ type File struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=4
 	// +kubebuilder:validation:Pattern=`^0[0-7]{3}$`
+	// +kubebuilder:validation:XValidation:rule="self.matches('^0[0-7]{3}$')",message="mode must be four octal digits of which the first is 0, such as 0755 in quotes"
 	Mode string `json:"mode,omitempty"`
 }
 
@@ -156,6 +159,7 @@ type EnvVar struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:validation:Pattern=`^[A-Za-z_][A-Za-z0-9_]*$`
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z_][A-Za-z0-9_]*$')",message="name must be of letters, digits and _ and must not begin with a digit, such as API_TOKEN"
 	Name string `json:"name"`
 	// value, literally, of at most 8192 bytes.
 	// +optional
@@ -187,12 +191,14 @@ type KeyReference struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
+	// +kubebuilder:validation:XValidation:rule=`self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')`,message="name must be that of an object in this namespace: of a-z, 0-9, - and dots, such as shop-code"
 	Name string `json:"name"`
 	// key in its data.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[-._a-zA-Z0-9]+$`
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[-._a-zA-Z0-9]+$')",message="key must be of letters, digits, -, _ and dots, such as main.py"
 	// +kubebuilder:validation:XValidation:rule="self != '.' && !self.startsWith('..')",message="key must not be . or begin with two dots; no Secret or ConfigMap has such a key"
 	Key string `json:"key"`
 }
@@ -204,6 +210,7 @@ type LocalReference struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
+	// +kubebuilder:validation:XValidation:rule=`self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')`,message="name must be that of an object in this namespace: of a-z, 0-9, - and dots, such as shop-code"
 	Name string `json:"name"`
 }
 

@@ -1,14 +1,10 @@
 package v1alpha1_test
 
 import (
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -64,25 +60,6 @@ func read(path string) string {
 	return string(content)
 }
 
-// reasons are the values of all constants whose name ends in Reason.
-func reasons() []string {
-	GinkgoHelper()
-	file, err := parser.ParseFile(token.NewFileSet(), "conditions.go", nil, 0)
-	Expect(err).NotTo(HaveOccurred())
-	var values []string
-	ast.Inspect(file, func(node ast.Node) bool {
-		spec, ok := node.(*ast.ValueSpec)
-		if ok && strings.HasSuffix(spec.Names[0].Name, "Reason") {
-			value, err := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
-			Expect(err).NotTo(HaveOccurred())
-			values = append(values, value)
-		}
-		return true
-	})
-	Expect(values).NotTo(BeEmpty())
-	return values
-}
-
 var _ = Describe("docs", func() {
 	It("show only YAML that the API server accepts", func(ctx SpecContext) {
 		namespace := newNamespace(ctx)
@@ -101,27 +78,6 @@ var _ = Describe("docs", func() {
 		Expect(checked).To(BeNumerically(">=", 4), "the kinds' pages have an example each")
 		slices.Sort(elsewhere)
 		Expect(slices.Compact(elsewhere)).To(Equal(foreign), "kinds that nothing here checks")
-	})
-
-	It("explain every reason", func() {
-		kinds := ""
-		for _, page := range []string{"sandboxruntime.md", "sandboxfunction.md", "sandboxrun.md"} {
-			kinds += read(filepath.Join(repository, "docs", page))
-		}
-		for _, reason := range reasons() {
-			Expect(kinds).To(ContainSubstring("| `"+reason+"` |"), "no page has a row for the reason")
-		}
-	})
-
-	It("explain no reason that does not exist", func() {
-		row := regexp.MustCompile("(?m)^\\| `([A-Z][A-Za-z]+)` \\|")
-		for _, page := range []string{"sandboxruntime.md", "sandboxfunction.md", "sandboxrun.md"} {
-			_, table, found := strings.Cut(read(filepath.Join(repository, "docs", page)), "## Reasons")
-			Expect(found).To(BeTrue(), page)
-			for _, match := range row.FindAllStringSubmatch(table, -1) {
-				Expect(reasons()).To(ContainElement(match[1]), page)
-			}
-		}
 	})
 
 	It("link to pages and headings that exist", func() {

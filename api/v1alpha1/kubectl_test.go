@@ -50,13 +50,29 @@ var _ = Describe("kubectl", Ordered, ContinueOnFailure, func() {
 	)
 
 	It("shows more columns when asked", func(ctx SpecContext) {
-		Expect(get(ctx, "sbr", "-o", "wide")).To(And(ContainSubstring("ISOLATION"), ContainSubstring("namespaces")))
+		Expect(get(ctx, "sbr", "-o", "wide")).To(And(ContainSubstring("ISOLATION"), ContainSubstring("namespaces"),
+			ContainSubstring("MESSAGE"), ContainSubstring("one sandbox takes calls")))
 		Expect(get(ctx, "sbf", "-o", "wide")).To(And(ContainSubstring("MESSAGE"), ContainSubstring("answers on the bus")))
+		Expect(get(ctx, "sbn", "-o", "wide")).To(And(ContainSubstring("MESSAGE"), ContainSubstring("the program exited with 3")))
 	})
 
 	It("scales a runtime", func(ctx SpecContext) {
 		mustKubectl(ctx, "scale", "sbr/python", "--namespace", namespace, "--current-replicas=1", "--replicas=3")
 		Expect(get(ctx, "sbr/python", "-o", "jsonpath={.spec.replicas}")).To(Equal("3"))
+	})
+
+	// The API server stores no default, so that there is nothing to read before
+	// somebody has written a number.
+	It("scales a runtime whose replicas nobody wrote, which an autoscaler finds then", func(ctx SpecContext) {
+		unwritten := runtimeKind.object(namespace)
+		unwritten.SetName("unwritten")
+		Expect(apiClient.Create(ctx, unwritten)).To(Succeed())
+		DeferCleanup(func(ctx SpecContext) { Expect(apiClient.Delete(ctx, unwritten)).To(Succeed()) })
+		scale := v1alpha1.GroupVersion.String() + "/namespaces/" + namespace + "/sandboxruntimes/unwritten/scale"
+		_, err := kubectl(ctx, "get", "--raw", "/apis/"+scale)
+		Expect(err).To(MatchError(ContainSubstring(`the spec replicas field ".spec.replicas" does not exist`)))
+		mustKubectl(ctx, "scale", "sbr/unwritten", "--namespace", namespace, "--replicas=2")
+		Expect(mustKubectl(ctx, "get", "--raw", "/apis/"+scale)).To(ContainSubstring(`"spec":{"replicas":2}`))
 	})
 
 	It("refuses a scale out of bounds", func(ctx SpecContext) {
@@ -69,8 +85,21 @@ var _ = Describe("kubectl", Ordered, ContinueOnFailure, func() {
 		mustKubectl(ctx, "wait", "sbn/hello", "--for=condition=Failed", "--namespace", namespace, "--timeout=10s")
 	})
 
-	It("explains fields", func(ctx SpecContext) {
-		Expect(mustKubectl(ctx, "explain", "sandboxfunction.spec.source.inline")).To(ContainSubstring("131072 bytes"))
+	It("says in time that a condition does not come", func(ctx SpecContext) {
+		_, err := kubectl(ctx, "wait", "sbn/hello", "--for=condition=Complete", "--namespace", namespace, "--timeout=1s")
+		Expect(err).To(MatchError(ContainSubstring("timed out waiting for the condition on sandboxruns/hello")))
+	})
+
+	It("shows what an apply would change, and what it would refuse", func(ctx SpecContext) {
+		change := func(line string) string {
+			return manifest("apiVersion: sandbox.iii.dev/v1alpha1\nkind: SandboxFunction\nmetadata: {name: price}\n" +
+				"spec: {functionID: \"shop::price\", runtimeRef: {name: python}, source: {inline: x}, " + line + "}\n")
+		}
+		output, err := kubectl(ctx, "diff", "--namespace", namespace, "-f", change("timeoutMilliseconds: 5"))
+		Expect(err).To(HaveOccurred(), "it exits with 1 if there is a difference")
+		Expect(output).To(ContainSubstring("+  timeoutMilliseconds: 5"))
+		_, err = kubectl(ctx, "diff", "--namespace", namespace, "-f", change("timeoutMilliseconds: 0"))
+		Expect(err).To(MatchError(ContainSubstring("spec.timeoutMilliseconds")))
 	})
 
 	It("finds nothing changed after an apply", func(ctx SpecContext) {
@@ -121,7 +150,7 @@ func createReported(ctx SpecContext, namespace string) {
 		run.Status.Conditions = append(
 			conditions(v1alpha1.SandboxRunFailedCondition, v1alpha1.SandboxRunExitCodeReason, "exited with 3"),
 			metav1.Condition{Type: v1alpha1.ReadyCondition, Status: metav1.ConditionFalse,
-				Reason: v1alpha1.SandboxRunExitCodeReason, LastTransitionTime: metav1.Now()})
+				Reason: v1alpha1.SandboxRunExitCodeReason, Message: "the program exited with 3", LastTransitionTime: metav1.Now()})
 	})
 }
 

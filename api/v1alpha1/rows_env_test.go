@@ -23,6 +23,7 @@ func envRows() []row {
 			refuses("a value of 8193 characters", says("spec.env[0].value", "8192"), set("env", "[{name: A, value: "+strings.Repeat("v", 8193)+"}]")),
 			refuses("two variables of one name", says("spec.env[1]", "Duplicate"), set("env", "[{name: A, value: a}, {name: A, value: b}]")),
 			refuses("65 variables", says("spec.env", "64"), manyNamed("env", 65, "value", "x")),
+			refuses("20000 variables", says("spec.env", "at most 64 items"), manyNamed("env", 20_000, "value", "x")),
 			takes("a name of one character", set("env", "[{name: _, value: x}]")),
 			takes("a name of 128 characters", set("env", "[{name: "+long(128)+", value: x}]")),
 			takes("64 values of 8192 bytes", manyNamed("env", 64, "value", long(8192))),

@@ -43,6 +43,8 @@ func guestRows() []row {
 			refuses("an empty command", says("spec.setup[0]"), set("setup", `[""]`)),
 			refuses("a command of 4097 characters", says("spec.setup[0]", "4096"), manyTexts("setup", 1, strings.Repeat("x", 4097))),
 			refuses("17 commands", says("spec.setup", "16"), manyTexts("setup", 17, "x")),
+			refuses("20000 commands", says("spec.setup", "at most 16 items"), manyTexts("setup", 20_000, "command")),
+			refuses("20000 patterns", says("spec.busAllow", "at most 64 items"), busOn, manyTexts("busAllow", 20_000, "pattern")),
 			takes("an image of one character", setText("image", "x")),
 			takes("an image of 128 characters", setText("image", long(128))),
 			takes("a network that is off", set("network", "Disabled")),

@@ -2,6 +2,7 @@ package v1alpha1_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +10,8 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
@@ -98,9 +101,28 @@ var _ = Describe("The API server", Ordered, ContinueOnFailure, func() {
 				return
 			}
 			expectRefusal(err, r.says...)
+			expectWords(err)
 		})
 	}
 })
+
+// expectWords wants words beside each pattern: whoever reads the refusal need not
+// read an expression to know what to write. They may be those of the list that the
+// text is in.
+func expectWords(err error) {
+	GinkgoHelper()
+	var status *apierrors.StatusError
+	Expect(errors.As(err, &status)).To(BeTrue())
+	isPattern := func(cause metav1.StatusCause) bool { return strings.Contains(cause.Message, "should match '") }
+	for _, pattern := range status.ErrStatus.Details.Causes {
+		if !isPattern(pattern) {
+			continue
+		}
+		Expect(status.ErrStatus.Details.Causes).To(ContainElement(Satisfy(func(cause metav1.StatusCause) bool {
+			return !isPattern(cause) && strings.HasPrefix(pattern.Field, cause.Field) && cause.Field != "<nil>"
+		})), pattern.Field+" is told by a pattern alone")
+	}
+}
 
 // place is where a part that several kinds share stands in one of them: below
 // spec.path, in a spec that has room for it.

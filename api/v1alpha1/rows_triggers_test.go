@@ -14,6 +14,7 @@ func triggerRows() []row {
 		refuses("a trigger whose metadata is no object", says("spec.triggers[0].metadata", "object"), set("triggers", "[{name: a, type: http, metadata: 1}]")),
 		refuses("two triggers of one name", says("spec.triggers[1]", "Duplicate"), set("triggers", "[{name: a, type: http}, {name: a, type: cron}]")),
 		refuses("17 triggers", says("spec.triggers", "16"), manyNamed("triggers", 17, "type", "http")),
+		refuses("20000 triggers", says("spec.triggers", "at most 16 items"), manyNamed("triggers", 20_000, "type", "http")),
 		takesUpdate("a trigger more", edits(), edits(set("triggers", "[{name: a, type: http}]"))),
 		takes("a trigger with a name of 63 characters", set("triggers", "[{name: "+long(63)+", type: t}]")),
 		takes("a trigger with a type of 256 characters", set("triggers", "[{name: a, type: "+long(256)+"}]")),

@@ -9,6 +9,7 @@ import (
 // +kubebuilder:validation:XValidation:rule="[has(self.language), has(self.runtimeRef), has(self.runtime)].filter(x, x).size() == 1",message="set exactly one of language (a runtime shared with the functions of the same id prefix), runtimeRef and runtime (one of its own)"
 // +kubebuilder:validation:XValidation:rule="has(self.language) == has(oldSelf.language) && has(self.runtimeRef) == has(oldSelf.runtimeRef)",message="a function cannot move between language, runtimeRef and runtime; delete it and make a new one"
 // +kubebuilder:validation:XValidation:rule="!has(self.schemaPolicy) || self.schemaPolicy == 'Publish' || has(self.requestSchema) || has(self.responseSchema)",message="schemaPolicy: Enforce needs requestSchema or responseSchema",fieldPath=".schemaPolicy"
+// +kubebuilder:validation:XValidation:rule="!has(self.handler) || !self.handler.contains('$') || !(has(self.language) && self.language == 'Python' || has(self.runtime) && self.runtime.language == 'Python')",message="handler must have no $ in Python, where no name has one",fieldPath=".handler"
 type SandboxFunctionSpec struct {
 	// functionID is the id on the bus: a prefix, two colons and a name, such as
 	// shop::price. It cannot be changed.
@@ -48,6 +49,7 @@ type SandboxFunctionSpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:validation:Pattern=`^[A-Za-z_$][A-Za-z0-9_$]*$`
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z_$][A-Za-z0-9_$]*$')",message="handler must be the name of a function in the source: of letters, digits and _, or $ in Node, not beginning with a digit"
 	Handler string `json:"handler,omitempty"`
 
 	// description is shown in the bus catalog.
@@ -96,6 +98,27 @@ type SandboxFunctionSpec struct {
 	// +kubebuilder:validation:MaxItems=16
 	Triggers []FunctionTrigger `json:"triggers,omitempty"`
 
+	// isolation is what calls of the function share. Defaults to PerCall. Shared
+	// keeps global variables, open connections and background work from call to
+	// call, for a handler that can bear what former callers left behind.
+	// +optional
+	Isolation FunctionIsolation `json:"isolation,omitempty"`
+
+	// concurrency is how many calls of the function go on at once, over all
+	// sandboxes; others wait. Unset leaves that to the runtime.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1024
+	Concurrency *int32 `json:"concurrency,omitempty"`
+
+	// queueLimit is how many calls of the function may wait; more are refused at
+	// once with the code capacity. Defaults to what the runtime's queue has room
+	// for: 256, shared by its functions.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=256
+	QueueLimit *int32 `json:"queueLimit,omitempty"`
+
 	// suspend takes the function off the bus until it is false again.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
@@ -111,6 +134,20 @@ const (
 	SchemaPublish SchemaPolicy = "Publish"
 	// SchemaEnforce also refuses payloads and results that do not match.
 	SchemaEnforce SchemaPolicy = "Enforce"
+)
+
+// FunctionIsolation is what calls of a function share.
+// +kubebuilder:validation:Enum=PerCall;Shared
+type FunctionIsolation string
+
+// The values of a FunctionIsolation.
+const (
+	// IsolationPerCall gives every call a process of its own, which has loaded the
+	// source and served nobody before.
+	IsolationPerCall FunctionIsolation = "PerCall"
+	// IsolationShared keeps processes for many calls, one call at a time each, and
+	// as many processes as calls go on at once.
+	IsolationShared FunctionIsolation = "Shared"
 )
 
 // FunctionRuntime describes the runtime of one function.
@@ -149,6 +186,7 @@ type FunctionTrigger struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="name must be of a-z, 0-9 and - and must not begin or end with -, such as every-hour"
 	Name string `json:"name"`
 	// type is the trigger type, such as http or cron.
 	// +required

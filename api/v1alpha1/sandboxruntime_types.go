@@ -163,6 +163,7 @@ type SandboxRuntimeStatus struct {
 // +kubebuilder:printcolumn:name="Sandboxes",type=integer,JSONPath=`.status.readyReplicas`
 // +kubebuilder:printcolumn:name="Functions",type=integer,JSONPath=`.status.functions`
 // +kubebuilder:printcolumn:name="Isolation",type=string,JSONPath=`.status.isolation`,priority=1
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 63",message="metadata.name must have at most 63 characters"
 type SandboxRuntime struct {

@@ -80,6 +80,16 @@ var _ = Describe("YAML through kubectl", Ordered, ContinueOnFailure, func() {
 		Entry("half a surrogate pair of JSON", `{"apiVersion":"sandbox.iii.dev/v1alpha1","kind":"SandboxFunction","metadata":{"name":"f"},`+
 			`"spec":{"functionID":"shop::price","language":"Node","source":{"inline":"x"},"description":"a\ud83cb"}}`, "{.spec.description}", "a\ufffdb"),
 		Entry("bytes that are no UTF-8", function("description: \"a\xffb\""), "{.spec.description}", "a\ufffdb"),
+		Entry("a tag that makes text of a number", sandboxes("env: [{name: PORT, value: !!str 8080}]"), "{.spec.env[0].value}", "8080"),
+		Entry("a tag of text that is encoded", function("description: !!binary aGVsbG8="), "{.spec.description}", "hello"),
+		Entry("a number to the base of sixty that is text", function("description: 12:30:45"), "{.spec.description}", "12:30:45"),
+		Entry("separators of documents inside of a block", function("description: |\n  a\n  ---\n  b"), "{.spec.description}", "a\n---\nb\n"),
+		Entry("a template that nobody filled in, in quotes", function(`description: "{{ .Values.text }}"`), "{.spec.description}", "{{ .Values.text }}"),
+		Entry("a merge key before what overrides it", sandboxes("env:\n- &a {name: A, value: first}\n- {<<: *a, name: B, value: second}"),
+			"{.spec.env[1].name}{.spec.env[1].value}", "Bsecond"),
+		Entry("a key in quotes", function(`"description": a`), "{.spec.description}", "a"),
+		Entry("a list that begins where its key does", "apiVersion: sandbox.iii.dev/v1alpha1\nkind: SandboxRuntime\nmetadata: {name: r}\nspec:\n  language: Node\n  setup:\n  - make\n",
+			"{.spec.setup[0]}", "make"),
 		Entry("comments and empty documents", "# first\n---\n---\n"+function("description: a # b")+"---\n# last\n", "{.spec.description}", "a"),
 	)
 
@@ -110,6 +120,23 @@ var _ = Describe("YAML through kubectl", Ordered, ContinueOnFailure, func() {
 		Entry("a field in another case", function("timeoutmilliseconds: 5"), `unknown field "spec.timeoutmilliseconds"`),
 		Entry("a field of another kind", sandboxes("handler: a"), `unknown field "spec.handler"`),
 		Entry("a field beside spec", function("handler: a")+"handler: a\n", `unknown field "handler"`),
+		Entry("a number to the base of sixty", function("timeoutMilliseconds: 1:30"), "spec.timeoutMilliseconds", `must be of type integer: "string"`),
+		Entry("no number at all", function("timeoutMilliseconds: .nan"), "unsupported value"),
+		Entry("a time with a unit", sandboxes("idle: {timeoutSeconds: 5m}"), "spec.idle.timeoutSeconds", `must be of type integer: "string"`),
+		Entry("a template that nobody filled in", function("timeoutMilliseconds: {{ .Values.timeout }}"), "yaml"),
+		Entry("a variable that nobody replaced", sandboxes("replicas: ${REPLICAS}"), "spec.replicas", `must be of type integer: "string"`),
+		Entry("off as text", sandboxes("env: [{name: FEATURE, value: off}]"), "spec.env[0].value", `must be of type string: "boolean"`),
+		Entry("nothing as a value", sandboxes("env: [{name: A, value: ~}]"), "spec.env[0]", "exactly one of value and valueFrom"),
+		Entry("an alias that makes a name appear twice", sandboxes("env:\n- &a {name: A, value: x}\n- *a"), "spec.env[1]", "Duplicate value"),
+		// To kubectl the later one wins, whichever it is.
+		Entry("a merge key behind what it should not override", sandboxes("env:\n- &a {name: A, value: x}\n- {name: B, <<: *a}"), "spec.env[1]", "Duplicate value"),
+		Entry("a key under the wrong one", function("source:\n  inline: x\n  handler: h"), `unknown field "spec.source.handler"`),
+		Entry("a list of names instead of one", sandboxes("image: [node]"), "spec.image", `must be of type string: "array"`),
+		Entry("a map instead of text", function("source: {inline: {a: b}}"), `unknown field "spec.source.inline.a"`),
+		Entry("a text that does not end", function(`description: "a`), "yaml"),
+		Entry("a colon too many", function("description: a: b"), "mapping values are not allowed"),
+		Entry("an at sign as the beginning", sandboxes("packages: [@scope/name]"), "cannot start any token"),
+		Entry("a status beside a bad spec", function("suspend: 1")+"status: {observedGeneration: 5}\n", "spec.suspend"),
 		Entry("a tab as indentation", function("source:\n\tinline: x"), "found character that cannot start any token"),
 		Entry("a NUL character", function("description: a\x00b"), "control characters are not allowed"),
 		Entry("an alias to nothing", function("description: *a"), "unknown anchor 'a'"),
@@ -120,6 +147,21 @@ var _ = Describe("YAML through kubectl", Ordered, ContinueOnFailure, func() {
 		Entry("no kind", strings.Replace(function(""), "kind: SandboxFunction\n", "", 1), "kind"),
 		Entry("no name", strings.Replace(function(""), "{name: f}", "{}", 1), "name"),
 		Entry("no documents", "# nothing\n", "no objects passed to apply"),
+	)
+
+	DescribeTable("is refused with the field by an apply on the server's side too", func(ctx SpecContext, content string, fragments ...string) {
+		_, err := apply(ctx, content, "--server-side")
+		Expect(err).To(HaveOccurred())
+		for _, fragment := range fragments {
+			Expect(err.Error()).To(ContainSubstring(fragment))
+		}
+	},
+		Entry("an unknown field", function("handlr: a"), "spec.handlr", "field not declared in schema"),
+		Entry("another type", function(`suspend: "true"`), "spec.suspend", "expected boolean"),
+		Entry("an item twice", sandboxes("env: [{name: A, value: a}, {name: A, value: b}]"), "spec.env", "duplicate entries", `name="A"`),
+		Entry("an item without its key", sandboxes("env: [{value: a}]"), "spec.env", "name"),
+		Entry("a rule that is broken", sandboxes("busAccess: Enabled"), "spec.busAccess", "needs network: Enabled"),
+		Entry("Norway", sandboxes("env: [{name: COUNTRY, value: no}]"), `spec.env[name="COUNTRY"].value`, "expected string"),
 	)
 
 	It("takes the good documents of a file and names the bad one", func(ctx SpecContext) {

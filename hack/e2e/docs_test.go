@@ -23,8 +23,8 @@ var programs = []string{
 
 // needs are pages whose commands a reader has followed before.
 var needs = map[string]string{
-	"docs/sandboxrun.md": "docs/sandboxruntime.md",
-	"docs/runbook.md":    "README.md",
+	"docs/runs.md":    "docs/runtimes.md",
+	"docs/runbook.md": "README.md",
 }
 
 // withStackOfTheirOwn take the operator out of the cluster.
