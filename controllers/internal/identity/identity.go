@@ -42,15 +42,28 @@ func NewStore(c client.Client, namespace string) *Store {
 // OperatorID is the UID of a ConfigMap that is made once. It marks the sandboxes
 // of this installation, and changes only if somebody deletes that ConfigMap.
 func (s *Store) OperatorID(ctx context.Context) (string, error) {
-	configMap := corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: ConfigMapName}}
-	err := s.client.Create(ctx, &configMap)
-	if apierrors.IsAlreadyExists(err) {
-		err = s.client.Get(ctx, s.key(ConfigMapName), &configMap)
-	}
+	configMap, err := s.configMap(ctx)
 	if err != nil {
 		return "", fmt.Errorf("reading the operator's identity from ConfigMap %s: %w", s.key(ConfigMapName), err)
 	}
 	return string(configMap.UID), nil
+}
+
+// configMap reads the ConfigMap, and makes it only where there is none: all starts
+// but the first one write nothing.
+func (s *Store) configMap(ctx context.Context) (*corev1.ConfigMap, error) {
+	configMap := &corev1.ConfigMap{}
+	err := s.client.Get(ctx, s.key(ConfigMapName), configMap)
+	if !apierrors.IsNotFound(err) {
+		return configMap, err
+	}
+	configMap = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: ConfigMapName}}
+	err = s.client.Create(ctx, configMap)
+	if apierrors.IsAlreadyExists(err) {
+		// Another process was faster.
+		err = s.client.Get(ctx, s.key(ConfigMapName), configMap)
+	}
+	return configMap, err
 }
 
 // Session returns the stored pair, which is empty the first time.

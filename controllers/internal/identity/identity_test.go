@@ -1,6 +1,7 @@
 package identity_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -31,6 +32,17 @@ var _ = BeforeSuite(func() {
 	DeferCleanup(func() { Expect(environment.Stop()).To(Succeed()) })
 })
 
+// creations counts what is created through a client, also in vain.
+type creations struct {
+	client.Client
+	count int
+}
+
+func (c *creations) Create(ctx context.Context, obj client.Object, opts ...client.CreateOption) error {
+	c.count++
+	return c.Client.Create(ctx, obj, opts...)
+}
+
 var _ = Describe("Store", func() {
 	var namespace string
 	var store *identity.Store
@@ -48,6 +60,33 @@ var _ = Describe("Store", func() {
 		Expect(id).NotTo(BeEmpty())
 		Expect(identity.NewStore(environment.Client, namespace).OperatorID(ctx)).To(Equal(id))
 	})
+
+	It("writes nothing at the starts after the first", func(ctx SpecContext) {
+		first := &creations{Client: environment.Client}
+		id, err := identity.NewStore(first, namespace).OperatorID(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(first.count).To(Equal(1))
+		later := &creations{Client: environment.Client}
+		Expect(identity.NewStore(later, namespace).OperatorID(ctx)).To(Equal(id))
+		Expect(later.count).To(BeZero())
+	})
+
+	It("names the installation once for processes that start together", func(ctx SpecContext) {
+		ids := make(chan string, 8)
+		for range cap(ids) {
+			go func() {
+				defer GinkgoRecover()
+				id, err := identity.NewStore(environment.Client, namespace).OperatorID(ctx)
+				Expect(err).NotTo(HaveOccurred())
+				ids <- id
+			}()
+		}
+		var first string
+		Eventually(ctx, ids).Should(Receive(&first))
+		for range cap(ids) - 1 {
+			Eventually(ctx, ids).Should(Receive(Equal(first)))
+		}
+	}, NodeTimeout(time.Minute))
 
 	It("tells installations apart", func(ctx SpecContext) {
 		id, err := store.OperatorID(ctx)
