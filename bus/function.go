@@ -74,14 +74,14 @@ func (c *Client) RegisterFunction(f Function) error {
 	if err != nil {
 		return actError("registering function", f.ID, err)
 	}
-	put(c.registry, c.registry.functions, f.ID, f, frame)
+	put(c.registry, c.registry.functions, f.ID, f.Handler, frame)
 	return nil
 }
 
 // UnregisterFunction takes a function back; an unknown id is no error. Calls
 // already under way end normally.
 func (c *Client) UnregisterFunction(id string) {
-	remove(c.registry, c.registry.functions, id, func(Function) protocol.Message {
+	remove(c.registry, c.registry.functions, id, func(Handler) protocol.Message {
 		return &protocol.UnregisterFunction{ID: id}
 	})
 }

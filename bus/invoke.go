@@ -15,7 +15,7 @@ import (
 // invoke starts the handler of a call, or answers at once that it cannot.
 func (s *session) invoke(call *protocol.InvokeFunction) {
 	c := s.client
-	function, known := lookup(c.registry, c.registry.functions, call.FunctionID)
+	handler, known := lookup(c.registry, c.registry.functions, call.FunctionID)
 	switch {
 	case s.draining.Load():
 		s.post(failure(call, protocol.CodeInvocationStopped, "the worker is shutting down"))
@@ -26,7 +26,7 @@ func (s *session) invoke(call *protocol.InvokeFunction) {
 	default:
 		go func() {
 			defer c.slots.Release(1)
-			s.answer(call, function.Handler)
+			s.answer(call, handler)
 		}()
 	}
 }

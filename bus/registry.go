@@ -15,10 +15,12 @@ import (
 // that a registration is neither lost nor doubled by a connection that opens
 // meanwhile.
 type registry struct {
-	mu        sync.Mutex
-	sink      *outbox
-	types     map[string]entry[TriggerType]
-	functions map[string]entry[Function]
+	mu    sync.Mutex
+	sink  *outbox
+	types map[string]entry[TriggerType]
+	// functions have no more than their handlers: the frames say all else, and workers
+	// register thousands.
+	functions map[string]entry[Handler]
 	triggers  map[string]entry[Trigger]
 	// added counts entries, to replay them in the order in which they came.
 	added uint64
@@ -33,7 +35,7 @@ type entry[T any] struct {
 func newRegistry() *registry {
 	return &registry{
 		types:     map[string]entry[TriggerType]{},
-		functions: map[string]entry[Function]{},
+		functions: map[string]entry[Handler]{},
 		triggers:  map[string]entry[Trigger]{},
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/sandbox-operator/sandbox-operator/controllers/internal/environment"
 	"github.com/sandbox-operator/sandbox-operator/controllers/internal/prepare"
 	"github.com/sandbox-operator/sandbox-operator/controllers/internal/redact"
+	"github.com/sandbox-operator/sandbox-operator/controllers/internal/slim"
 	"github.com/sandbox-operator/sandbox-operator/guest/runner"
 	"github.com/sandbox-operator/sandbox-operator/guest/wire"
 	"github.com/sandbox-operator/sandbox-operator/sandbox"
@@ -52,10 +54,16 @@ func (r *Reconciler) prepare(ctx context.Context, sc *scope) (bool, error) {
 	if err == nil {
 		err = r.place(ctx, sc)
 	}
+	if err == nil && sc.outcome == nil && slim.LacksSource(sc.obj) {
+		// Only now: one that waits for something else would read it time and again.
+		source, err = r.readSource(ctx, sc)
+	}
 	if err == nil && sc.outcome == nil {
 		sc.attempt.request, err = r.request(ctx, sc, source)
 	}
 	switch {
+	case errors.Is(err, errReplaced):
+		return true, nil // The cache is about to tell, which brings us here again.
 	case environment.IsNotFound(err):
 		sc.requeue = referenceRetry
 		return sc.conclude(conditions.Waiting, sandboxv1alpha1.ReferenceNotFoundReason, "spec: "+err.Error())
@@ -67,10 +75,29 @@ func (r *Reconciler) prepare(ctx context.Context, sc *scope) (bool, error) {
 	return sc.outcome != nil, err
 }
 
-// source reads the code. A transient one that is not in memory is gone for good.
+// errReplaced says that the object of a run has gone, or stands for another run.
+var errReplaced = errors.New("the run has gone")
+
+// readSource reads the inline code past the cache, which has none of it.
+func (r *Reconciler) readSource(ctx context.Context, sc *scope) (string, error) {
+	var whole sandboxv1alpha1.SandboxRun
+	err := r.Reader.Get(ctx, sc.key, &whole)
+	if apierrors.IsNotFound(err) || err == nil && (whole.UID != sc.obj.UID || whole.Spec.Source.Inline == nil) {
+		return "", errReplaced
+	}
+	if err != nil {
+		return "", fmt.Errorf("reading the source: %w", err)
+	}
+	return *whole.Spec.Source.Inline, nil
+}
+
+// source reads the code, unless it is inline and not in the cache. A transient one
+// that is not in memory is gone for good.
 func (r *Reconciler) source(ctx context.Context, sc *scope) (code string, problem *failure, err error) {
 	from := sc.obj.Spec.Source
 	switch {
+	case slim.LacksSource(sc.obj):
+		return "", nil, nil
 	case from.Inline != nil:
 		code = *from.Inline
 	case from.ConfigMapKeyRef != nil:

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -34,27 +35,54 @@ func IsNotFound(err error) bool {
 	return errors.As(err, &target)
 }
 
-// Resolve returns the variables with their values. With a NotFoundError, which is
-// of the first that leads nowhere, come those of the others. The reader should be
-// uncached: Secrets and ConfigMaps of users are in no informer.
+// maxVariableBytes is what a variable may have, its name and "=" included: a program
+// with a longer one cannot be started.
+const maxVariableBytes = 128<<10 - 1
+
+// ValueError says that a value cannot be that of a variable. It does not hold it.
+type ValueError struct{ Problem string }
+
+func (e *ValueError) Error() string { return e.Problem }
+
+// IsValue reports whether err says that a value cannot be that of a variable.
+func IsValue(err error) bool {
+	var target *ValueError
+	return errors.As(err, &target)
+}
+
+// Resolve returns the variables with their values. With a NotFoundError or a
+// ValueError, which is of the first that leads nowhere or is no good, come those of
+// the others. The reader should be uncached: Secrets and ConfigMaps of users are in
+// no informer.
 func Resolve(ctx context.Context, reader client.Reader, namespace string, vars []sandboxv1alpha1.EnvVar) (map[string]string, error) {
 	env := make(map[string]string, len(vars))
-	var missing error
+	var first error
 	for _, v := range vars {
 		value, err := resolveOne(ctx, reader, namespace, v)
-		if err != nil {
-			err = fmt.Errorf("env %s: %w", v.Name, err)
+		if err == nil {
+			env[v.Name] = value
+			err = checkValue(v.Name, value)
 		}
 		switch {
 		case err == nil:
-			env[v.Name] = value
-		case !IsNotFound(err):
-			return nil, err
-		case missing == nil:
-			missing = err
+		case !IsNotFound(err) && !IsValue(err):
+			return nil, fmt.Errorf("env %s: %w", v.Name, err)
+		case first == nil:
+			first = fmt.Errorf("env %s: %w", v.Name, err)
 		}
 	}
-	return env, missing
+	return env, first
+}
+
+func checkValue(name, value string) error {
+	switch {
+	case strings.IndexByte(value, 0) >= 0:
+		return &ValueError{"the value has a NUL character, which no variable can have; use files"}
+	case len(name)+1+len(value) > maxVariableBytes:
+		return &ValueError{fmt.Sprintf("the value has %d bytes, %d are allowed; use files", len(value), maxVariableBytes-len(name)-1)}
+	default:
+		return nil
+	}
 }
 
 func resolveOne(ctx context.Context, reader client.Reader, namespace string, v sandboxv1alpha1.EnvVar) (string, error) {

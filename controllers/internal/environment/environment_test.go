@@ -76,6 +76,31 @@ func TestResolve_missing(t *testing.T) {
 	}
 }
 
+func TestResolve_impossibleValues(t *testing.T) {
+	longest := strings.Repeat("v", 128<<10-len("KEY=\x00"))
+	objects := fake.NewClientBuilder().WithObjects(&corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "apps", Name: "keys"},
+		Data:       map[string][]byte{"nul": []byte("s3cret\x00"), "long": []byte(longest + "s"), "most": []byte(longest)},
+	}).Build()
+	for key, want := range map[string]string{
+		"nul": "env KEY: the value has a NUL character", "long": "env KEY: the value has 131068 bytes, 131067 are allowed; use files",
+		"most": "",
+	} {
+		got, err := environment.Resolve(t.Context(), objects, "apps", []sandboxv1alpha1.EnvVar{
+			{Name: "KEY", ValueFrom: fromSecret("keys", key)}, {Name: "OTHER", Value: text("v")},
+		})
+		switch {
+		case want == "" && err != nil, want != "" && (!environment.IsValue(err) || !strings.HasPrefix(err.Error(), want)):
+			t.Errorf("%s: %v, want %q", key, err, want)
+		case err != nil && strings.Contains(err.Error(), "s3cret"):
+			t.Errorf("%s: the message has the value", key)
+		}
+		if got["OTHER"] != "v" || got["KEY"] == "" {
+			t.Errorf("%s: what can be redacted is missing", key)
+		}
+	}
+}
+
 func TestResolve_failingReader(t *testing.T) {
 	down := errors.New("connection refused")
 	failing := interceptor.NewClient(reader(), interceptor.Funcs{

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	sandboxv1alpha1 "github.com/sandbox-operator/sandbox-operator/api/v1alpha1"
+	"github.com/sandbox-operator/sandbox-operator/controllers/internal/environment"
 	"github.com/sandbox-operator/sandbox-operator/guest/wire"
 )
 
@@ -20,7 +21,7 @@ func (e *InvalidError) Error() string { return e.text }
 // IsInvalid reports whether only another spec, or other contents, can help.
 func IsInvalid(err error) bool {
 	var target *InvalidError
-	return errors.As(err, &target) || IsSize(err)
+	return errors.As(err, &target) || IsSize(err) || environment.IsValue(err)
 }
 
 // Check says what is wrong with a spec, before any sandbox is made for it.

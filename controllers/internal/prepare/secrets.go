@@ -17,7 +17,7 @@ func Secrets(
 ) ([]string, error) {
 	reader = environment.Once(reader)
 	env, err := environment.Resolve(ctx, reader, namespace, vars)
-	if err != nil && !environment.IsNotFound(err) {
+	if err != nil && !environment.IsNotFound(err) && !environment.IsValue(err) {
 		return nil, err
 	}
 	values := redact.SecretValues(vars, env)

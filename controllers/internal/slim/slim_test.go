@@ -122,7 +122,7 @@ func TestTransform_otherKinds(t *testing.T) {
 // TestTransform_memory holds functions with the largest sources in memory, as the
 // cache does.
 func TestTransform_memory(t *testing.T) {
-	const functions, most = 200, 12 << 10
+	const functions, most = 200, 4 << 10
 	heap := func() uint64 {
 		runtime.GC()
 		runtime.GC()
