@@ -42,6 +42,7 @@ var (
 	builtIns []string
 	observed *observer
 	host     hostState
+	packages *packageIndex
 )
 
 func TestEndToEnd(t *testing.T) {
@@ -59,6 +60,8 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	})
 	host = readHost()
 	DeferCleanup(func() { host.expectUnchanged(observed) })
+	packages = startPackageIndex()
+	publishPackages(packages)
 	startStack(ctx)
 	kube = connectKube()
 	caller = connectBus(ctx, running.BusURL, "e2e")
@@ -93,9 +96,12 @@ func startStack(ctx context.Context) {
 	GinkgoT().Setenv("TMPDIR", temporary)
 	logs, err := filepath.Abs(filepath.Join(root, "out", "e2e-logs"))
 	Expect(err).NotTo(HaveOccurred())
-	running, err = stack.Start(ctx, stack.Options{Dir: dir, LogDir: logs, Audit: true, Progress: func(step stack.Step) {
-		GinkgoWriter.Printf("%-28s %s\n", step.Name, step.Took.Round(time.Millisecond))
-	}})
+	running, err = stack.Start(ctx, stack.Options{
+		Dir: dir, LogDir: logs, Audit: true, GuestHostPorts: []int{packages.port()},
+		Progress: func(step stack.Step) {
+			GinkgoWriter.Printf("%-28s %s\n", step.Name, step.Took.Round(time.Millisecond))
+		},
+	})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), stopPatience)

@@ -19,7 +19,8 @@ const (
 // package that cannot be installed, a command that failed. It holds no secret.
 type Error struct {
 	Step Step
-	// Subject is the file or the command, empty for packages.
+	// Subject is the file, the command, or the packages that the installer named,
+	// which may be none.
 	Subject string
 	// Problem is what happened, Output the end of what was printed.
 	Problem, Output string

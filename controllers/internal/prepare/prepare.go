@@ -86,7 +86,7 @@ func (p *Plan) install(ctx context.Context, guest Guest, id sandbox.ID) error {
 	reply, err := guest.Install(ctx, id, wire.InstallRequest{
 		Language: p.Language, Packages: p.Packages, TimeoutMs: limit(ctx).Milliseconds(),
 	})
-	return p.judge(StepPackages, "", reply, err)
+	return p.judge(StepPackages, blamed(p.Packages, reply.Run), reply, err)
 }
 
 func (p *Plan) setUp(ctx context.Context, guest Guest, id sandbox.ID) error {
@@ -138,24 +138,3 @@ func (p *Plan) judge(step Step, subject string, reply wire.Reply, err error) err
 
 // problemLate is said of a step that was ended. It names both limits.
 const problemLate = "did not end in time: one step may take 290 s, all of them 10 min"
-
-// maxOutput bounds what an Error quotes, in bytes.
-const maxOutput = 512
-
-// output is the end of what a step printed, with secrets taken out first: a cut
-// through one of them would leave a part that nobody recognises.
-func (p *Plan) output(run *wire.Run) string {
-	text := run.Stderr
-	if text == "" {
-		text = run.Stdout
-	}
-	text = redact.Text(text, p.Secrets)
-	if len(text) <= maxOutput {
-		return text
-	}
-	start := len(text) - maxOutput
-	for start < len(text) && text[start]&0xC0 == 0x80 {
-		start++
-	}
-	return "…" + text[start:]
-}

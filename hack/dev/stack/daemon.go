@@ -51,8 +51,8 @@ func (s *Stack) startDaemon(ctx context.Context) (stopper, string, error) {
 	return p, "worker iii-sandbox", nil
 }
 
-// writeDaemonConfig lets guests with a network reach exactly one port of the
-// host: the guests' listener of the bus. image_mounts is ours, like
+// writeDaemonConfig lets guests with a network reach one port of the host, the
+// guests' listener of the bus, and those of the options. image_mounts is ours, like
 // guest_host_ports: the real python image has what it needs.
 func (s *Stack) writeDaemonConfig() (string, error) {
 	guestPort, err := portOf(s.GuestBusURL)
@@ -67,7 +67,7 @@ func (s *Stack) writeDaemonConfig() (string, error) {
 	text, err := yaml.Marshal(map[string]any{
 		"image_allowlist":          []string{"node", "python"},
 		"max_concurrent_sandboxes": maxSandboxes,
-		"guest_host_ports":         []int{guestPort},
+		"guest_host_ports":         append([]int{guestPort}, s.options.GuestHostPorts...),
 		"image_mounts": map[string]any{
 			"python": []daemon.Mount{{Source: packages, Target: guest.PackagesDirectory}},
 		},

@@ -29,6 +29,9 @@ type Options struct {
 	// daemon offers to guests of the python image; empty means bin/python-sdk of
 	// Root.
 	PythonSDK string
+	// GuestHostPorts are further loopback ports of this machine that guests with a
+	// network reach, such as that of a package registry.
+	GuestHostPorts []int
 	// BusAddress and HTTPAddress are loopback addresses of the engine's worker
 	// port and of its http triggers; empty means free ports.
 	BusAddress  string
