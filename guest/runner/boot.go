@@ -52,7 +52,7 @@ func (r *Runner) prepare(ctx context.Context, id sandbox.ID, image string) (wire
 	if err != nil {
 		return wire.Init{}, fmt.Errorf("reading the capabilities of the daemon: %w", err)
 	}
-	request := wire.InitRequest{SharedImage: !capabilities.PrivateImages}
+	request := wire.InitRequest{SharedImage: !capabilities.PrivateImages, Warm: r.Warm}
 	if capabilities.PrivateImages && r.isBaked(ctx, id, image) {
 		// Whatever is wrong with what the image brings, a planted agent makes up for it.
 		if init, err := r.init(ctx, id, r.program.InitBaked(request)); err == nil {

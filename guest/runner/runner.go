@@ -26,6 +26,10 @@ type Runner struct {
 	program  guest.AgentProgram
 	// plain are images that hold no agent.
 	plain imageSet
+
+	// Warm lets guests keep processes ready, and calls use them. It must not
+	// change once the runner is used.
+	Warm bool
 }
 
 // New returns a runner for a provider and an agent.
@@ -39,6 +43,7 @@ func (r *Runner) AgentDigest() string { return r.program.Digest }
 // Plant puts a function's source in place and checks that it loads and has its
 // handler. What is wrong with the source is a *wire.Failure.
 func (r *Runner) Plant(ctx context.Context, id sandbox.ID, req wire.PlantRequest) error {
+	req.Warm = r.Warm
 	reply, err := r.exchange(ctx, id, r.program.Plant(req))
 	if err == nil && reply.Error != nil {
 		return reply.Error
@@ -59,6 +64,7 @@ func (r *Runner) Unplant(ctx context.Context, id sandbox.ID, digest string) erro
 // reply; an error means that the call may not have reached it, but for a
 // *ResultLostError, after which it has.
 func (r *Runner) Call(ctx context.Context, id sandbox.ID, req wire.CallRequest) (wire.Reply, error) {
+	req.Warm = r.Warm
 	return r.exchange(ctx, id, r.program.Call(req))
 }
 

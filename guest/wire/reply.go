@@ -19,8 +19,12 @@ type Reply struct {
 	LogsTruncated bool   `json:"logsTruncated,omitempty"`
 	Run           *Run   `json:"run,omitempty"`
 	Init          *Init  `json:"init,omitempty"`
-	// durationMs: wall-clock time from interpreter start to result or exit.
+	// durationMs: wall-clock time from interpreter start, or from a waiting one's
+	// taking the call, to result or exit.
 	DurationMs int64 `json:"durationMs,omitempty"`
+	// start: how the process of a call came about, such as StartCold; empty if
+	// there was none, and for other commands.
+	Start string `json:"start,omitempty"`
 }
 
 // ResultFile points at a result left in the guest, to be read and discarded.

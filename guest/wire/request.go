@@ -37,6 +37,8 @@ const (
 	CommandInstall = "install"
 	CommandSetup   = "setup"
 	CommandVersion = "version"
+	// CommandServe is the resident supervisor, which the agent starts itself.
+	CommandServe = "serve"
 )
 
 const (
@@ -71,6 +73,9 @@ type InitRequest struct {
 	// probe: start the interpreters to report their versions and the SDKs that
 	// load in them. It takes half a second, so a boot leaves it out.
 	Probe bool `json:"probe,omitempty"`
+	// warm: start the resident supervisor, which keeps processes ready for warm
+	// calls. It costs no time: init does not wait for it.
+	Warm bool `json:"warm,omitempty"`
 }
 
 // PlantRequest stores one function's source and checks it.
@@ -83,6 +88,14 @@ type PlantRequest struct {
 	Handler string `json:"handler,omitempty"`
 	// timeoutMs: limit of the load check; 0 means 10,000.
 	TimeoutMs int64 `json:"timeoutMs,omitempty"`
+	// warm: once the source has passed its check, processes for warm calls are
+	// made ready. Plant does not wait for that, and it may fail without a word:
+	// the calls then start cold. Isolation, Env and Bus must be those of the calls.
+	Warm bool `json:"warm,omitempty"`
+	// isolation: empty means PerCall.
+	Isolation Isolation `json:"isolation,omitempty"`
+	// env: additional environment variables, for the check and for what is made ready.
+	Env map[string]string `json:"env,omitempty"`
 	Bus
 }
 
@@ -110,7 +123,8 @@ type CallContext struct {
 	DeadlineMs int64 `json:"deadline_ms,omitempty"`
 }
 
-// CallRequest calls the handler of a planted source in a fresh interpreter.
+// CallRequest calls the handler of a planted source, in a fresh interpreter
+// unless it is warm.
 type CallRequest struct {
 	Language     Language `json:"language"`
 	SourceDigest string   `json:"sourceDigest"`
@@ -126,6 +140,11 @@ type CallRequest struct {
 	Env map[string]string `json:"env,omitempty"`
 	// token: a name by which CancelRequest ends this call; see RunRequest.
 	Token string `json:"token,omitempty"`
+	// warm: use a process that is ready, where there is one; else the call starts
+	// cold. Reply's Start says which it was.
+	Warm bool `json:"warm,omitempty"`
+	// isolation: what warm calls share; empty means PerCall.
+	Isolation Isolation `json:"isolation,omitempty"`
 	Bus
 }
 
