@@ -15,8 +15,12 @@ type Binding struct {
 	Language     wire.Language
 	SourceDigest string
 	Handler      string
+	// Isolation is what calls share; empty stands for wire.PerCall.
+	Isolation wire.Isolation
 	// Timeout bounds a call from its arrival to its answer.
 	Timeout time.Duration
+	// Limits bound the function's calls.
+	Limits Limits
 	// Request and Response check payloads and results; nil checks nothing.
 	Request, Response *Schema
 }
@@ -30,18 +34,23 @@ func (t *Table) Bind(b Binding) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	former := t.bindings[b.FunctionID]
+	if former != nil && *former == b {
+		return
+	}
+	t.unbind(b.FunctionID)
 	t.bindings[b.FunctionID] = &b
-	if former == nil || former.Runtime != b.Runtime || former.SourceDigest != b.SourceDigest {
+	t.serve(b.Runtime, b.SourceDigest)
+	if former == nil || former.Runtime != b.Runtime || former.SourceDigest != b.SourceDigest || former.Limits != b.Limits {
 		t.recall(b)
 	}
 }
 
-// recall lets the calls of a function that wait for another source or runtime
-// look for the present one. The caller holds the lock.
+// recall lets the calls of a function that wait for another source or runtime, or
+// under other limits, look for the present ones. The caller holds the lock.
 func (t *Table) recall(b Binding) {
 	for runtime, state := range t.runtimes {
 		state.dismiss(errRebound, func(w *waiter) bool {
-			return w.functionID == b.FunctionID && (runtime != b.Runtime || w.digest != b.SourceDigest)
+			return w.functionID == b.FunctionID && (runtime != b.Runtime || w.digest != b.SourceDigest || w.limits != b.Limits)
 		})
 	}
 }
@@ -51,14 +60,41 @@ func (t *Table) recall(b Binding) {
 func (t *Table) Unbind(functionID string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.unbind(functionID)
+}
+
+// unbind is Unbind for who holds the lock.
+func (t *Table) unbind(functionID string) {
+	b, ok := t.bindings[functionID]
+	if !ok {
+		return
+	}
 	delete(t.bindings, functionID)
+	served := t.served[b.Runtime]
+	if served[b.SourceDigest]--; served[b.SourceDigest] == 0 {
+		delete(served, b.SourceDigest)
+	}
+	if len(served) == 0 {
+		delete(t.served, b.Runtime)
+	}
+}
+
+// serve notes that a source of a runtime answers for one function more. The caller
+// holds the lock.
+func (t *Table) serve(runtime Runtime, digest string) {
+	served, ok := t.served[runtime]
+	if !ok {
+		served = map[string]int{}
+		t.served[runtime] = served
+	}
+	served[digest]++
 }
 
 // End forgets a function that will not be back. Calls that wait for it fail.
 func (t *Table) End(functionID string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.bindings, functionID)
+	t.unbind(functionID)
 	for _, state := range t.runtimes {
 		state.dismiss(ErrRuntimeGone, func(w *waiter) bool { return w.functionID == functionID })
 	}
@@ -90,10 +126,5 @@ func (t *Table) Binding(functionID string) (Binding, bool) {
 func (t *Table) IsServed(runtime Runtime, digest string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, b := range t.bindings {
-		if b.Runtime == runtime && b.SourceDigest == digest {
-			return true
-		}
-	}
-	return false
+	return t.served[runtime][digest] > 0
 }

@@ -1,14 +1,17 @@
 package publish
 
-// take counts a slot as taken, or returns nil if none suits. A nested call may
-// have a reserve. The caller holds the lock.
-func (t *Table) take(runtime Runtime, state *runtimeState, digest string, nested bool) *Lease {
-	lease := &Lease{table: t, runtime: runtime, state: state, instance: state.pick(digest)}
+// take counts a slot as taken, or returns nil if none suits or the function has as
+// many as it may. A nested call may have a reserve. The caller holds the lock.
+func (t *Table) take(runtime Runtime, state *runtimeState, d demand) *Lease {
+	if !state.admits(d) {
+		return nil
+	}
+	lease := &Lease{table: t, runtime: runtime, state: state, demand: d, instance: state.pick(d.digest)}
 	switch {
 	case lease.instance != nil:
 		lease.instance.inUse++
-	case nested:
-		if lease.instance = state.pickReserve(digest); lease.instance == nil {
+	case d.nested:
+		if lease.instance = state.pickReserve(d.digest); lease.instance == nil {
 			return nil
 		}
 		lease.instance.reserveInUse, lease.reserve = true, true
@@ -17,7 +20,7 @@ func (t *Table) take(runtime Runtime, state *runtimeState, digest string, nested
 	}
 	lease.Instance = lease.instance.Instance
 	lease.instance.lastUse = t.clock.Now()
-	state.inFlight++
+	state.began(d.functionID)
 	return lease
 }
 
@@ -34,7 +37,7 @@ func (t *Table) dispatch(runtime Runtime, state *runtimeState) {
 		state.waiting = append(state.waiting[:i], state.waiting[i+1:]...)
 		state.turn++
 		state.turns[w.functionID] = state.turn
-		w.ready <- waitResult{lease: t.take(runtime, state, w.digest, w.nested)}
+		w.ready <- waitResult{lease: t.take(runtime, state, w.demand)}
 	}
 	if len(state.waiting) == 0 {
 		clear(state.turns)
@@ -49,6 +52,9 @@ func (s *runtimeState) next() int {
 	best := -1
 	for i, w := range s.waiting {
 		if best >= 0 && !s.before(w, s.waiting[best]) {
+			continue
+		}
+		if !s.admits(w.demand) {
 			continue
 		}
 		if s.pick(w.digest) != nil || w.nested && s.pickReserve(w.digest) != nil {

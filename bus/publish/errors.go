@@ -26,6 +26,9 @@ const (
 var (
 	// ErrQueueFull says that as many calls wait for the runtime as may.
 	ErrQueueFull = errors.New("too many calls wait for this runtime; retry later")
+	// ErrFunctionQueueFull says that as many calls wait for the function as its
+	// limits allow.
+	ErrFunctionQueueFull = errors.New("too many calls wait for this function; retry later")
 	// ErrNestedFull says that a call from inside a handler found no slot that it
 	// could wait for without waiting for its own callers.
 	ErrNestedFull = errors.New("the call comes from inside a handler that holds a slot it would wait for; " +

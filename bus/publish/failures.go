@@ -26,7 +26,7 @@ func asCallError(err error) *CallError {
 		return guestFailure(failure)
 	case errors.Is(err, ErrRuntimeGone):
 		return &CallError{Code: CodeExpired, Message: messageGone}
-	case errors.Is(err, ErrQueueFull), errors.Is(err, ErrNestedFull):
+	case errors.Is(err, ErrQueueFull), errors.Is(err, ErrFunctionQueueFull), errors.Is(err, ErrNestedFull):
 		return &CallError{Code: CodeCapacity, Message: err.Error()}
 	case errors.Is(err, context.DeadlineExceeded), sandbox.IsTimeout(err):
 		return &CallError{Code: CodeTimeout, Message: messageTimeout}

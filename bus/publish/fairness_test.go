@@ -132,7 +132,7 @@ func TestMakeRoom_isFair(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			state := &runtimeState{}
 			for _, id := range tc.waiting {
-				state.waiting = append(state.waiting, &waiter{functionID: string(id), ready: make(chan waitResult, 1)})
+				state.waiting = append(state.waiting, &waiter{demand: demand{functionID: string(id)}, ready: make(chan waitResult, 1)})
 			}
 			state.makeRoom(tc.functionID)
 			got := ""

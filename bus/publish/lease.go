@@ -9,6 +9,8 @@ type Lease struct {
 	// behind the same names by the time of the release.
 	state    *runtimeState
 	instance *instanceState
+	// demand is what the slot was taken for.
+	demand demand
 	// reserve is true for the slot that is kept for calls from inside handlers.
 	reserve  bool
 	released bool
@@ -31,9 +33,8 @@ func (l *Lease) Release() {
 	} else {
 		l.instance.inUse--
 	}
-	l.state.inFlight--
+	l.state.ended(l.demand.functionID)
 	l.state.lastUse = t.clock.Now()
-	l.instance.lastUse = l.state.lastUse
 	l.instance.lastUse = l.state.lastUse
 	t.dispatch(l.runtime, l.state)
 }
@@ -72,5 +73,7 @@ func (l *Lease) RunsAs(worker string, caller Caller) {
 		return
 	}
 	l.worker = worker
-	t.programs[worker] = program{runtime: l.runtime, reserve: l.reserve, caller: caller}
+	t.programs[worker] = program{
+		runtime: l.runtime, reserve: l.reserve, limited: l.demand.limits.Concurrency > 0, caller: caller,
+	}
 }

@@ -22,27 +22,15 @@ func (t *Table) Loads(runtime Runtime) map[string]Load {
 	if !ok {
 		return loads
 	}
-	served := t.served(runtime)
+	served := t.served[runtime]
 	for name, i := range state.instances {
 		loads[name] = Load{InUse: i.programs(), Draining: i.draining, Complete: i.hasAll(served)}
 	}
 	return loads
 }
 
-// served lists the sources that answer for the functions of a runtime. The caller
-// holds the lock.
-func (t *Table) served(runtime Runtime) []string {
-	var digests []string
-	for _, b := range t.bindings {
-		if b.Runtime == runtime {
-			digests = append(digests, b.SourceDigest)
-		}
-	}
-	return digests
-}
-
-func (i *instanceState) hasAll(digests []string) bool {
-	for _, digest := range digests {
+func (i *instanceState) hasAll(served map[string]int) bool {
+	for digest := range served {
 		if !i.has(digest) {
 			return false
 		}

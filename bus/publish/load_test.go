@@ -2,6 +2,7 @@ package publish
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -101,5 +102,43 @@ func TestTable_DrainIdlest(t *testing.T) {
 				t.Errorf("drained %q, want %q", got, tc.want)
 			}
 		})
+	}
+}
+
+// TestTable_served follows what bindings, their changes and their ends leave of the
+// sources of two runtimes.
+func TestTable_served(t *testing.T) {
+	table, _, _ := newTestTable()
+	check := func(when string, want map[Runtime][]string) {
+		t.Helper()
+		for _, runtime := range []Runtime{shop, cart} {
+			for _, digest := range []string{"d", "e"} {
+				if got := table.IsServed(runtime, digest); got != slices.Contains(want[runtime], digest) {
+					t.Errorf("%s %s of %s is served: %t", when, digest, runtime.Name, got)
+				}
+			}
+		}
+	}
+	bind := func(id string, runtime Runtime, digest string) {
+		table.Bind(Binding{FunctionID: id, Runtime: runtime, SourceDigest: digest})
+	}
+	check("at first", nil)
+	bind("shop::a", shop, "d")
+	bind("shop::b", shop, "d")
+	bind("shop::b", shop, "d") // Again, as every reconciliation does.
+	bind("cart::a", cart, "d")
+	check("with three functions", map[Runtime][]string{shop: {"d"}, cart: {"d"}})
+	bind("shop::b", shop, "e")
+	check("with another source of one", map[Runtime][]string{shop: {"d", "e"}, cart: {"d"}})
+	table.Unbind("shop::a")
+	table.Unbind("shop::a")
+	check("without the first", map[Runtime][]string{shop: {"e"}, cart: {"d"}})
+	bind("shop::b", cart, "e")
+	check("with one in another runtime", map[Runtime][]string{cart: {"d", "e"}})
+	table.End("shop::b")
+	table.End("cart::a")
+	check("at the end", nil)
+	if len(table.served)+len(table.bindings) != 0 {
+		t.Errorf("left are the sources %v and the bindings %v", table.served, table.bindings)
 	}
 }

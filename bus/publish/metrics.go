@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/sandbox-operator/sandbox-operator/guest/wire"
 )
 
 // outcomeOK is the outcome of a call whose handler gave a result; any other
@@ -14,6 +16,7 @@ const outcomeOK = "ok"
 // which do not grow with the number of functions.
 type Metrics struct {
 	calls    *prometheus.CounterVec
+	starts   *prometheus.CounterVec
 	duration prometheus.Histogram
 	inFlight prometheus.Gauge
 }
@@ -25,6 +28,10 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 			Name: "sandbox_function_calls_total",
 			Help: "Calls of published functions by outcome: ok, or the code of the error.",
 		}, []string{"outcome"}),
+		starts: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "sandbox_function_process_starts_total",
+			Help: "Calls by how their process came about: cold, ready (it waited for the call), forked or shared.",
+		}, []string{"start"}),
 		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "sandbox_function_call_duration_seconds",
 			Help:    "Time from a call's arrival to its answer, queueing and boot included.",
@@ -35,12 +42,24 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 			Help: "Calls of published functions that have arrived and are not answered yet.",
 		}),
 	}
-	for _, c := range []prometheus.Collector{m.calls, m.duration, m.inFlight} {
+	for _, c := range []prometheus.Collector{m.calls, m.starts, m.duration, m.inFlight} {
 		if err := registerer.Register(c); err != nil {
 			return nil, err
 		}
 	}
 	return m, nil
+}
+
+// started counts how the process of a call came about, if one did. What is said is
+// the guest's word, so only known words become labels.
+func (m *Metrics) started(start string) {
+	if m == nil {
+		return
+	}
+	switch start {
+	case wire.StartCold, wire.StartReady, wire.StartForked, wire.StartShared:
+		m.starts.WithLabelValues(start).Inc()
+	}
 }
 
 // begin counts a call that arrived; the returned function counts its end. A nil

@@ -13,6 +13,8 @@ type Caller func(ctx context.Context) (worker string)
 type program struct {
 	runtime Runtime
 	reserve bool
+	// limited programs are of a function that bounds its calls.
+	limited bool
 	caller  Caller
 }
 
@@ -26,6 +28,10 @@ type standing struct {
 	nested bool
 	// reserved is true if any program up the chain holds a reserve.
 	reserved bool
+	// limited is true if any of them counts towards the limit of its function. Such
+	// a call never waits for the limit of a function, since those who hold that one
+	// might wait for its own.
+	limited bool
 	// holds are the runtimes in which the chain holds slots.
 	holds map[Runtime]bool
 }
@@ -43,6 +49,7 @@ func (t *Table) standing(ctx context.Context, caller Caller) standing {
 		}
 		s.nested = true
 		s.reserved = s.reserved || p.reserve
+		s.limited = s.limited || p.limited
 		s.holds[p.runtime] = true
 		caller = p.caller
 	}

@@ -10,11 +10,7 @@ import (
 const maxWaiting = 256
 
 type waiter struct {
-	digest string
-	// functionID is empty for a run.
-	functionID string
-	// nested calls come from inside a handler; see standing.
-	nested bool
+	demand
 	// ready has room for one answer, so that dispatch never blocks.
 	ready chan waitResult
 }
@@ -32,7 +28,7 @@ func (w *waiter) fail(err error) { w.ready <- waitResult{err: err} }
 // have no instance. A full queue answers ErrQueueFull at once.
 func (t *Table) Acquire(ctx context.Context, runtime Runtime, digest string) (*Lease, error) {
 	t.mu.Lock()
-	state, lease, w, err := t.join(runtime, digest, "", standing{})
+	state, lease, w, err := t.join(runtime, demand{digest: digest}, standing{})
 	t.mu.Unlock()
 	if w == nil {
 		return lease, err
@@ -57,7 +53,7 @@ func (t *Table) AcquireFor(ctx context.Context, functionID string, caller Caller
 			t.mu.Unlock()
 			return nil, Binding{}, ErrRuntimeGone
 		}
-		state, lease, w, err := t.join(b.Runtime, b.SourceDigest, functionID, from)
+		state, lease, w, err := t.join(b.Runtime, b.demand(from.nested), from)
 		t.mu.Unlock()
 		if w != nil {
 			t.wake(b.Runtime)
@@ -85,12 +81,16 @@ func (t *Table) takeFree(functionID string) (*Lease, Binding) {
 		return nil, Binding{}
 	}
 	state.lastUse = t.clock.Now()
-	return t.take(b.Runtime, state, b.SourceDigest, false), *b
+	return t.take(b.Runtime, state, b.demand(false)), *b
+}
+
+func (b *Binding) demand(nested bool) demand {
+	return demand{digest: b.SourceDigest, functionID: b.FunctionID, limits: b.Limits, nested: nested}
 }
 
 // join takes a slot, or a place in the queue: a waiter. The caller holds the
 // lock.
-func (t *Table) join(runtime Runtime, digest, functionID string, from standing) (*runtimeState, *Lease, *waiter, error) {
+func (t *Table) join(runtime Runtime, d demand, from standing) (*runtimeState, *Lease, *waiter, error) {
 	if _, gone := t.gone[runtime]; gone {
 		return nil, nil, nil, ErrRuntimeGone
 	}
@@ -101,16 +101,18 @@ func (t *Table) join(runtime Runtime, digest, functionID string, from standing) 
 	state.lastUse = t.clock.Now()
 	// A slot that is free now suits none of those who wait: it was offered to
 	// them when it became free.
-	if lease := t.take(runtime, state, digest, from.nested); lease != nil {
+	if lease := t.take(runtime, state, d); lease != nil {
 		return state, lease, nil, nil
 	}
-	if !from.mayWait(runtime, state) {
+	switch {
+	case !from.mayWait(runtime, state), from.limited && !state.admits(d):
 		return state, nil, nil, ErrNestedFull
-	}
-	if len(state.waiting) >= maxWaiting && !state.makeRoom(functionID) {
+	case state.queueIsFull(d):
+		return state, nil, nil, ErrFunctionQueueFull
+	case len(state.waiting) >= maxWaiting && !state.makeRoom(d.functionID):
 		return state, nil, nil, ErrQueueFull
 	}
-	w := &waiter{digest: digest, functionID: functionID, nested: from.nested, ready: make(chan waitResult, 1)}
+	w := &waiter{demand: d, ready: make(chan waitResult, 1)}
 	state.waiting = append(state.waiting, w)
 	return state, nil, w, nil
 }

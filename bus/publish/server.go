@@ -146,6 +146,7 @@ func (s *Server) execute(ctx context.Context, lease *Lease, b Binding, inv bus.I
 	request := s.request(b, inv, deadline)
 	lease.RunsAs(request.WorkerName, s.caller(inv))
 	reply, err := s.Guest.Call(ctx, lease.ID, request)
+	s.Metrics.started(reply.Start)
 	if err != nil {
 		if errors.Is(ctx.Err(), context.Canceled) {
 			s.cancel(ctx, lease, request.Token)
@@ -166,6 +167,7 @@ func (s *Server) request(b Binding, inv bus.Invocation, deadline time.Time) wire
 		Language:     b.Language,
 		SourceDigest: b.SourceDigest,
 		Handler:      b.Handler,
+		Isolation:    b.Isolation,
 		Payload:      inv.Data,
 		Context: wire.CallContext{
 			FunctionID:  inv.FunctionID,

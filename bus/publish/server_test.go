@@ -320,9 +320,9 @@ func TestServe_countsOutcomes(t *testing.T) {
 	w.boot("0")
 	w.answers(t, func(_ context.Context, call wire.CallRequest) (wire.Reply, error) {
 		if string(call.Payload) == `"bad"` {
-			return wire.Reply{Error: wire.Failf(wire.Thrown, "bad")}, nil
+			return wire.Reply{Error: wire.Failf(wire.Thrown, "bad"), Start: "whatever a guest says"}, nil
 		}
-		return wire.Reply{Result: []byte(`1`)}, nil
+		return wire.Reply{Result: []byte(`1`), Start: wire.StartForked}, nil
 	})
 	for _, payload := range []string{`"good"`, `"bad"`, `"good"`} {
 		_, _ = w.call(t, payload)
@@ -333,12 +333,47 @@ func TestServe_countsOutcomes(t *testing.T) {
 	}
 	want := map[string]float64{
 		"sandbox_function_calls_total/ok": 2, "sandbox_function_calls_total/handler_error": 1,
-		"sandbox_function_calls_in_flight": 0, "sandbox_function_call_duration_seconds": 3,
+		"sandbox_function_process_starts_total/forked": 2,
+		"sandbox_function_calls_in_flight":             0, "sandbox_function_call_duration_seconds": 3,
+	}
+	if _, there := metric(families, "sandbox_function_process_starts_total/whatever a guest says"); there {
+		t.Error("a guest's words are a label")
 	}
 	for key, value := range want {
 		if got, there := metric(families, key); !there || got != value {
 			t.Errorf("%s is %v (%t), want %v", key, got, there, value)
 		}
+	}
+}
+
+func TestServe_warmth(t *testing.T) {
+	for name, tc := range map[string]struct {
+		warm      bool
+		isolation wire.Isolation
+	}{
+		"cold":                                  {},
+		"warm, a process per call":              {warm: true},
+		"warm, with processes that calls share": {true, wire.Shared},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newCallWorld(t)
+			w.Guest.Warm = tc.warm
+			bound, _ := w.table.Binding("shop::price")
+			bound.Isolation = tc.isolation
+			w.table.Bind(bound)
+			w.boot("0")
+			var got atomic.Pointer[wire.CallRequest]
+			w.answers(t, func(_ context.Context, call wire.CallRequest) (wire.Reply, error) {
+				got.Store(&call)
+				return wire.Reply{Result: []byte(`1`)}, nil
+			})
+			if _, err := w.call(t, `{}`); err != nil {
+				t.Fatal(err)
+			}
+			if call := got.Load(); call.Warm != tc.warm || call.Isolation != tc.isolation {
+				t.Errorf("the agent got warm %t and isolation %q", call.Warm, call.Isolation)
+			}
+		})
 	}
 }
 

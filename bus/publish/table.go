@@ -37,6 +37,10 @@ type Table struct {
 	mu       sync.Mutex
 	runtimes map[Runtime]*runtimeState
 	bindings map[string]*Binding
+	// served counts the functions that each source of a runtime answers for. It is
+	// what bindings say, found without a search: one of thousands of functions that go
+	// must not look at all the others.
+	served map[Runtime]map[string]int
 	// programs are those in slots, by the names of their workers on the bus.
 	programs map[string]program
 	// gone are dropped runtimes, which never come back, and when they went. Who
@@ -58,7 +62,9 @@ type runtimeState struct {
 	turn     int
 	lastUse  time.Time
 	inFlight int
-	wanted   bool
+	// running counts the calls of each function that has any.
+	running map[string]int
+	wanted  bool
 	// closed runtimes take no more calls.
 	closed bool
 }
@@ -70,6 +76,7 @@ func NewTable(clk clock.WithTicker, hooks Hooks) *Table {
 		hooks:    hooks,
 		runtimes: map[Runtime]*runtimeState{},
 		bindings: map[string]*Binding{},
+		served:   map[Runtime]map[string]int{},
 		programs: map[string]program{},
 		gone:     map[Runtime]time.Time{},
 	}
@@ -184,7 +191,9 @@ func (t *Table) runtime(runtime Runtime) *runtimeState {
 	if ok {
 		return state
 	}
-	state = &runtimeState{instances: map[string]*instanceState{}, turns: map[string]int{}, lastUse: t.clock.Now()}
+	state = &runtimeState{
+		instances: map[string]*instanceState{}, turns: map[string]int{}, running: map[string]int{}, lastUse: t.clock.Now(),
+	}
 	if _, gone := t.gone[runtime]; !gone {
 		t.runtimes[runtime] = state
 	}

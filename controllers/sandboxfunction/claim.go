@@ -28,7 +28,7 @@ func (r *Reconciler) claim(ctx context.Context, sc *scope) (bool, error) {
 	if holder.UID == sc.obj.UID {
 		return r.takeOver(sc)
 	}
-	r.withdraw(sc.obj.UID, sc.known)
+	r.withdraw(sc.known)
 	return sc.conclude(conditions.Stalled, sandboxv1alpha1.SandboxFunctionConflictReason,
 		fmt.Sprintf("spec.functionID: %s is taken by SandboxFunction %s/%s; delete that one or use another id",
 			id, holder.Namespace, holder.Name))
@@ -40,7 +40,7 @@ const handoverPoll = 100 * time.Millisecond
 // takeOver waits until no other function of this process uses the id: it would
 // take ours off the bus when it notices that it lost.
 func (r *Reconciler) takeOver(sc *scope) (bool, error) {
-	if r.memory.take(sc.obj.Spec.FunctionID, sc.obj.UID) {
+	if r.memory.take(sc.obj.Spec.FunctionID, sc.known) {
 		return false, nil
 	}
 	sc.requeueIn(handoverPoll)
@@ -49,10 +49,11 @@ func (r *Reconciler) takeOver(sc *scope) (bool, error) {
 }
 
 // holder is the oldest SandboxFunction of all namespaces with the object's
-// function id.
+// function id, for reading only.
 func (r *Reconciler) holder(ctx context.Context, obj *sandboxv1alpha1.SandboxFunction) (*sandboxv1alpha1.SandboxFunction, error) {
 	var list sandboxv1alpha1.SandboxFunctionList
-	if err := r.Client.List(ctx, &list, client.MatchingFields{index.FunctionByID: obj.Spec.FunctionID}); err != nil {
+	by := client.MatchingFields{index.FunctionByID: obj.Spec.FunctionID}
+	if err := r.Client.List(ctx, &list, by, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, err
 	}
 	oldest := obj

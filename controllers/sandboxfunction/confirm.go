@@ -28,7 +28,7 @@ const (
 
 // confirmation is what the engine said of a registration.
 type confirmation struct {
-	key   string
+	key   registrationKey
 	owner publish.Owner
 	// bound holds the ids of the triggers that the engine lists.
 	bound map[string]bool
@@ -68,7 +68,8 @@ func (r *Reconciler) confirm(sc *scope, want registration) {
 		return
 	}
 	if done, ok := r.confirms.Take(uid); ok && done.Err == nil {
-		sc.known.confirmed = &done.Result
+		result := done.Result // Without the rest of what the table returns.
+		sc.known.confirmed = &result
 	} else if ok && done.Result.key == want.key {
 		// Its end woke us, so trying again at once would never pause.
 		sc.requeueIn(spread(unconfirmedRetry))

@@ -1,8 +1,6 @@
 package sandboxfunction
 
 import (
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -18,10 +16,18 @@ import (
 // functionMemory is what this process knows of one function beyond its status.
 type functionMemory struct {
 	key types.NamespacedName
+	uid types.UID
+	// former is another function that had this name before, nil for none. It, and
+	// holds and prefix, belong to the lock of the memory.
+	former *functionMemory
+	// holds is the function id, and prefix the id prefix, that the function uses now,
+	// empty for none: what it lets go is found without a search.
+	holds, prefix string
 	// functionID is set while the function is, or may be, registered.
 	functionID string
-	// paused is the id of a function that is off the bus for a while.
-	paused string
+	// paused is how a function was bound that is off the bus for a while, nil for one
+	// that is not.
+	paused *publish.Binding
 	// confirmed is what the engine last said.
 	confirmed *confirmation
 	// triggerIDs are the bindings that this process made.
@@ -82,14 +88,14 @@ type doubt struct {
 
 // memory holds the functions of this process.
 type memory struct {
-	mu        sync.Mutex
-	functions map[types.UID]*functionMemory
-	// names hold the functions by name: more than one if an object was replaced.
-	names map[types.NamespacedName][]types.UID
+	mu sync.Mutex
+	// functions are those of each name, the latest one first: more than one if an
+	// object was replaced.
+	functions map[types.NamespacedName]*functionMemory
 	// holders are the functions that use a function id now, so that a new holder
 	// begins only after the former one has let go.
-	holders map[string]types.UID
-	// prefixes are the namespaces that use an id prefix, with their functions.
+	holders map[string]*functionMemory
+	// prefixes are the namespaces that use an id prefix.
 	prefixes map[string]*prefixHold
 	// triggers name the functions of the triggers that this process binds, and
 	// refusals hold what providers said of those they refused, by trigger id.
@@ -99,10 +105,10 @@ type memory struct {
 
 func newMemory() *memory {
 	return &memory{
-		functions: map[types.UID]*functionMemory{}, names: map[types.NamespacedName][]types.UID{},
-		holders:  map[string]types.UID{},
-		prefixes: map[string]*prefixHold{},
-		triggers: map[string]types.NamespacedName{}, refusals: map[string]string{},
+		functions: map[types.NamespacedName]*functionMemory{},
+		holders:   map[string]*functionMemory{},
+		prefixes:  map[string]*prefixHold{},
+		triggers:  map[string]types.NamespacedName{}, refusals: map[string]string{},
 	}
 }
 
@@ -150,63 +156,82 @@ func (m *memory) forgetTrigger(triggerID string) {
 func (m *memory) get(obj *sandboxv1alpha1.SandboxFunction) *functionMemory {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	known, ok := m.functions[obj.UID]
-	if !ok {
+	key := client.ObjectKeyFromObject(obj)
+	known := m.find(key, obj.UID)
+	if known == nil {
 		known = &functionMemory{
-			key: client.ObjectKeyFromObject(obj), announced: announcedBefore(obj),
+			key: key, uid: obj.UID, former: m.functions[key], announced: announcedBefore(obj),
 		}
-		m.functions[obj.UID] = known
-		m.names[known.key] = append(m.names[known.key], obj.UID)
+		m.functions[key] = known
 	}
 	return known
 }
 
-func (m *memory) has(uid types.UID) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	_, ok := m.functions[uid]
-	return ok
+// find returns the memory of a function, or nil. The caller holds the lock.
+func (m *memory) find(key types.NamespacedName, uid types.UID) *functionMemory {
+	known := m.functions[key]
+	for known != nil && known.uid != uid {
+		known = known.former
+	}
+	return known
 }
 
-func (m *memory) forget(uid types.UID) {
+func (m *memory) has(key types.NamespacedName, uid types.UID) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	known, ok := m.functions[uid]
-	if !ok {
-		return
-	}
-	delete(m.functions, uid)
-	left := slices.DeleteFunc(m.names[known.key], func(other types.UID) bool { return other == uid })
-	if m.names[known.key] = left; len(left) == 0 {
-		delete(m.names, known.key)
+	return m.find(key, uid) != nil
+}
+
+// forget drops a function; doing it again does nothing.
+func (m *memory) forget(known *functionMemory) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	latest := m.functions[known.key]
+	switch {
+	case latest == nil:
+	case latest != known:
+		for f := latest; f != nil; f = f.former {
+			if f.former == known {
+				f.former = known.former
+			}
+		}
+	case known.former == nil:
+		delete(m.functions, known.key)
+	default:
+		m.functions[known.key] = known.former
 	}
 }
 
 // take makes a function the holder of its id, unless another still is.
-func (m *memory) take(functionID string, uid types.UID) bool {
+func (m *memory) take(functionID string, known *functionMemory) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if holder, taken := m.holders[functionID]; taken {
-		return holder == uid
+		return holder == known
 	}
-	m.holders[functionID] = uid
+	m.holders[functionID], known.holds = known, functionID
 	return true
 }
 
-func (m *memory) letGo(uid types.UID) {
+// letGo is the end of take. An object never changes its function id.
+func (m *memory) letGo(known *functionMemory) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	maps.DeleteFunc(m.holders, func(_ string, holder types.UID) bool { return holder == uid })
+	if known.holds == "" {
+		return
+	}
+	delete(m.holders, known.holds)
+	known.holds = ""
 }
 
 // others returns what is known of functions that had this name before.
-func (m *memory) others(key types.NamespacedName, present types.UID) map[types.UID]*functionMemory {
+func (m *memory) others(key types.NamespacedName, present types.UID) []*functionMemory {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	others := map[types.UID]*functionMemory{}
-	for _, uid := range m.names[key] {
-		if uid != present {
-			others[uid] = m.functions[uid]
+	var others []*functionMemory
+	for known := m.functions[key]; known != nil; known = known.former {
+		if known.uid != present {
+			others = append(others, known)
 		}
 	}
 	return others

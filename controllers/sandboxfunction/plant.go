@@ -85,7 +85,8 @@ func (r *Reconciler) startPlant(sc *scope, instance publish.Instance, want check
 	if _, runs := sc.known.plants[p]; runs {
 		return
 	}
-	request := wire.PlantRequest{Language: sc.language, SourceDigest: want.digest, Handler: want.handler}
+	request := wire.PlantRequest{Language: sc.language, SourceDigest: want.digest, Handler: want.handler,
+		Isolation: wire.Isolation(sc.obj.Spec.Isolation)}
 	operation, key, uid := "plant/"+uuid.NewString(), sc.key, sc.obj.UID
 	started := r.plants.Start(operation, func(ctx context.Context) (struct{}, error) {
 		err := r.plantInTurn(ctx, key, uid, instance.ID, request)
@@ -94,7 +95,7 @@ func (r *Reconciler) startPlant(sc *scope, instance publish.Instance, want check
 		}
 		return struct{}{}, err
 	}, func() {
-		if !r.memory.has(uid) {
+		if !r.memory.has(key, uid) {
 			r.plants.Take(operation)
 			return
 		}
@@ -119,7 +120,7 @@ func (r *Reconciler) plantInTurn(
 		return err
 	}
 	defer leave()
-	if !r.memory.has(uid) {
+	if !r.memory.has(key, uid) {
 		return errNotWanted
 	}
 	ctx, cancel := context.WithTimeout(ctx, plantTimeout)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -19,7 +18,7 @@ import (
 // callers take for another's.
 func (r *Reconciler) claimPrefix(ctx context.Context, sc *scope) (bool, error) {
 	prefix := index.Prefix(sc.obj.Spec.FunctionID)
-	if r.AllowSharedPrefixes || r.memory.joinPrefix(prefix, sc.obj.Namespace, sc.obj.UID) {
+	if r.AllowSharedPrefixes || r.memory.joinPrefix(prefix, sc.known) {
 		return false, nil
 	}
 	users, err := r.usersOfPrefix(ctx, prefix)
@@ -27,10 +26,10 @@ func (r *Reconciler) claimPrefix(ctx context.Context, sc *scope) (bool, error) {
 		return false, err
 	}
 	holder := holderOfPrefix(sc.obj, users, r.memory.prefixHolder(prefix))
-	if holder.Namespace == sc.obj.Namespace && r.memory.takePrefix(prefix, sc.obj.Namespace, sc.obj.UID) {
+	if holder.Namespace == sc.obj.Namespace && r.memory.takePrefix(prefix, sc.known) {
 		return false, nil
 	}
-	r.withdraw(sc.obj.UID, sc.known)
+	r.withdraw(sc.known)
 	return sc.conclude(conditions.Stalled, sandboxv1alpha1.SandboxFunctionPrefixTakenReason, fmt.Sprintf(
 		"spec.functionID: the prefix %s:: is used by SandboxFunction %s/%s, and one namespace at a time may use a prefix; "+
 			"use another prefix or that namespace, or delete the functions there", prefix, holder.Namespace, holder.Name))
@@ -78,20 +77,24 @@ func wasLetIn(fn *sandboxv1alpha1.SandboxFunction) bool {
 
 // releasePrefix lets the waiting functions of a prefix look again once the last
 // function of its namespace has gone.
-func (r *Reconciler) releasePrefix(uid types.UID) {
-	prefix, free := r.memory.leavePrefix(uid)
+func (r *Reconciler) releasePrefix(known *functionMemory) {
+	prefix, free := r.memory.leavePrefix(known)
 	if free {
 		r.wake(r.find(context.Background(), client.MatchingFields{index.FunctionByPrefix: prefix}))
 	}
 }
 
 // waitersForPrefix are the functions of other namespaces with the prefix of one
-// that has gone.
+// that has gone. While its namespace has others that use the prefix nobody can take
+// it, and releasePrefix comes when they have gone.
 func (r *Reconciler) waitersForPrefix(ctx context.Context, obj client.Object) []reconcile.Request {
 	if r.AllowSharedPrefixes {
 		return nil
 	}
 	prefix := index.Prefix(obj.(*sandboxv1alpha1.SandboxFunction).Spec.FunctionID)
+	if r.memory.prefixHolder(prefix) == obj.GetNamespace() {
+		return nil
+	}
 	var waiters []reconcile.Request
 	for _, request := range r.find(ctx, client.MatchingFields{index.FunctionByPrefix: prefix}) {
 		if request.Namespace != obj.GetNamespace() {
@@ -104,30 +107,39 @@ func (r *Reconciler) waitersForPrefix(ctx context.Context, obj client.Object) []
 // prefixHold is the use of a prefix by one namespace.
 type prefixHold struct {
 	namespace string
-	functions map[types.UID]bool
+	// functions is how many use it.
+	functions int
 }
 
 // joinPrefix adds a function to a namespace that holds its prefix. It reports
 // false if another holds it, or nobody.
-func (m *memory) joinPrefix(prefix, namespace string, uid types.UID) bool {
+func (m *memory) joinPrefix(prefix string, known *functionMemory) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	return m.join(prefix, known)
+}
+
+// join is joinPrefix for who holds the lock. An object never changes its prefix.
+func (m *memory) join(prefix string, known *functionMemory) bool {
 	hold := m.prefixes[prefix]
-	if hold == nil || hold.namespace != namespace {
+	if hold == nil || hold.namespace != known.key.Namespace {
 		return false
 	}
-	hold.functions[uid] = true
+	if known.prefix == "" {
+		known.prefix = prefix
+		hold.functions++
+	}
 	return true
 }
 
 // takePrefix is joinPrefix, or the first use if nobody holds the prefix.
-func (m *memory) takePrefix(prefix, namespace string, uid types.UID) bool {
+func (m *memory) takePrefix(prefix string, known *functionMemory) bool {
 	m.mu.Lock()
+	defer m.mu.Unlock()
 	if m.prefixes[prefix] == nil {
-		m.prefixes[prefix] = &prefixHold{namespace: namespace, functions: map[types.UID]bool{}}
+		m.prefixes[prefix] = &prefixHold{namespace: known.key.Namespace}
 	}
-	m.mu.Unlock()
-	return m.joinPrefix(prefix, namespace, uid)
+	return m.join(prefix, known)
 }
 
 // prefixHolder is the namespace that holds a prefix, empty for none.
@@ -140,20 +152,18 @@ func (m *memory) prefixHolder(prefix string) string {
 	return ""
 }
 
-// leavePrefix forgets a function, and says which prefix is free then.
-func (m *memory) leavePrefix(uid types.UID) (prefix string, free bool) {
+// leavePrefix is the end of joinPrefix, and says which prefix is free then.
+func (m *memory) leavePrefix(known *functionMemory) (prefix string, free bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for prefix, hold := range m.prefixes {
-		if !hold.functions[uid] {
-			continue
-		}
-		delete(hold.functions, uid)
-		if len(hold.functions) == 0 {
-			delete(m.prefixes, prefix)
-			return prefix, true
-		}
+	hold := m.prefixes[known.prefix]
+	if known.prefix == "" || hold == nil {
 		return "", false
 	}
-	return "", false
+	prefix, known.prefix = known.prefix, ""
+	if hold.functions--; hold.functions > 0 {
+		return "", false
+	}
+	delete(m.prefixes, prefix)
+	return prefix, true
 }

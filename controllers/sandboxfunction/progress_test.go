@@ -60,23 +60,3 @@ func TestReconciler_untold(t *testing.T) {
 		t.Errorf("at the end: untold %t, looked at again in %s", untold, again)
 	}
 }
-
-func TestMemory_namesakes(t *testing.T) {
-	m := newMemory()
-	first, second := functionOf("first", time.Now(), ""), functionOf("second", time.Now(), "")
-	m.get(first)
-	m.get(second)
-	key := m.get(first).key
-	if others := m.others(key, "second"); len(others) != 1 || others["first"] != m.get(first) {
-		t.Errorf("before the second there were %v", others)
-	}
-	m.forget("first")
-	m.forget("first")
-	if others := m.others(key, "second"); len(others) != 0 {
-		t.Errorf("what was forgotten is there still: %v", others)
-	}
-	m.forget("second")
-	if len(m.names)+len(m.functions) != 0 {
-		t.Error("the memory is not empty")
-	}
-}

@@ -3,16 +3,17 @@ package sandboxfunction
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/utils/ptr"
 
 	sandboxv1alpha1 "github.com/sandbox-operator/sandbox-operator/api/v1alpha1"
 	"github.com/sandbox-operator/sandbox-operator/bus/publish"
 	"github.com/sandbox-operator/sandbox-operator/controllers/internal/conditions"
+	"github.com/sandbox-operator/sandbox-operator/guest/wire"
 )
 
 const (
@@ -61,15 +62,25 @@ const safetyNet = 60 * time.Second
 func (r *Reconciler) bind(sc *scope) {
 	id := sc.obj.Spec.FunctionID
 	former, had := r.Table.Binding(id)
+	if !had && sc.known.paused != nil {
+		former, had = *sc.known.paused, true
+	}
 	r.Table.Bind(publish.Binding{
 		FunctionID: id, Runtime: sc.runtime, Language: sc.language, SourceDigest: sc.digest,
-		Handler: sc.obj.Spec.HandlerName(), Timeout: r.timeout(sc.obj),
+		Handler: sc.obj.Spec.HandlerName(), Isolation: wire.Isolation(sc.obj.Spec.Isolation), Timeout: r.timeout(sc.obj),
+		Limits:  limits(&sc.obj.Spec),
 		Request: sc.known.schemas.request, Response: sc.known.schemas.response,
 	})
-	sc.known.functionID, sc.known.paused = id, ""
+	sc.known.functionID, sc.known.paused = id, nil
 	sc.obj.Status.SourceDigest = sc.digest
 	if had && former.SourceDigest != sc.digest {
 		r.retireSource(sc, former)
+	}
+}
+
+func limits(spec *sandboxv1alpha1.SandboxFunctionSpec) publish.Limits {
+	return publish.Limits{
+		Concurrency: int(ptr.Deref(spec.Concurrency, 0)), Queue: int(ptr.Deref(spec.QueueLimit, 0)),
 	}
 }
 
@@ -99,8 +110,11 @@ type registration struct {
 	publication publish.Publication
 	triggers    []publish.Trigger
 	// key names the registration and the bus session it is for.
-	key string
+	key registrationKey
 }
+
+// registrationKey is the SHA-256 of a registration.
+type registrationKey [sha256.Size]byte
 
 func (r *Reconciler) wanted(sc *scope) (registration, error) {
 	spec := &sc.obj.Spec
@@ -119,8 +133,7 @@ func (r *Reconciler) wanted(sc *scope) (registration, error) {
 	if err != nil {
 		return reg, err
 	}
-	sum := sha256.Sum256(encoded)
-	reg.key = hex.EncodeToString(sum[:])
+	reg.key = sha256.Sum256(encoded)
 	return reg, nil
 }
 

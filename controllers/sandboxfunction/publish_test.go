@@ -293,6 +293,43 @@ var _ = Describe("Calls that wait for a function", func() {
 	})
 })
 
+var _ = Describe("A function with limits", func() {
+	BeforeEach(func(ctx SpecContext) { startStack(ctx, operatortest.Options{}) })
+
+	It("has as many calls at once and in its queue as it says", func(ctx SpecContext) {
+		fn, other := function("price", "shop::price", "handler v1"), function("other", "shop::other", "handler o")
+		fn.Spec.Concurrency, fn.Spec.QueueLimit = ptr.To[int32](1), ptr.To[int32](1)
+		fn.Spec.TimeoutMilliseconds = ptr.To[int32](120000)
+		create(ctx, fn, other)
+		eventually(ctx, fn, ready)
+		eventually(ctx, other, ready)
+		inside, leave := make(chan struct{}, 3), make(chan struct{})
+		stack.Guest.OnCall(func(ctx context.Context, r wire.CallRequest) (wire.Reply, error) {
+			if r.Context.FunctionID == "shop::price" {
+				inside <- struct{}{}
+				select {
+				case <-leave:
+				case <-ctx.Done():
+				}
+			}
+			return wire.Reply{Result: []byte(`"done"`)}, nil
+		})
+		answers := make(chan error, 3)
+		for range 3 {
+			go func() { _, err := call(ctx, "shop::price"); answers <- err }()
+		}
+		var err error
+		Eventually(answers).Should(Receive(&err))
+		Expect(err).To(MatchError(ContainSubstring("sandbox-code-runner::capacity: too many calls wait for this function")))
+		Expect(call(ctx, "shop::other")).To(Equal("done"))
+		Eventually(inside).Should(HaveLen(1))
+		close(leave)
+		for range 2 {
+			Eventually(answers).Should(Receive(BeNil()))
+		}
+	})
+})
+
 var _ = Describe("Many functions after a reconnect", func() {
 	BeforeEach(func(ctx SpecContext) { startStack(ctx, operatortest.Options{}) })
 

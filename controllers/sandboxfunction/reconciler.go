@@ -46,6 +46,8 @@ type Options struct {
 	DefaultTimeout time.Duration
 	// AllowSharedPrefixes lets several namespaces use one id prefix.
 	AllowSharedPrefixes bool
+	// DaemonAnswers says whether the sandbox daemon could be reached just now.
+	DaemonAnswers func() bool
 	// Lost is told of a sandbox that a plant found gone or dead. It must not block.
 	Lost func(publish.Runtime, publish.Instance)
 }
@@ -138,7 +140,7 @@ func (r *Reconciler) exit(ctx context.Context, sc *scope, err error) (ctrl.Resul
 func (r *Reconciler) removeFinalizer(ctx context.Context, sc *scope) error {
 	err := patch.RemoveFinalizer(ctx, r.Client, sc.obj, sandboxv1alpha1.FunctionFinalizer)
 	if err == nil {
-		r.forget(sc.obj.UID, sc.known)
+		r.forget(sc.known)
 	}
 	return err
 }

@@ -39,6 +39,9 @@ func (r *Reconciler) ensureRuntime(ctx context.Context, sc *scope) (bool, error)
 		return sc.conclude(conditions.Stalled, sandboxv1alpha1.InvalidSpecReason,
 			fmt.Sprintf("SandboxRuntime %s exists and is not a shared one; delete it or use spec.runtimeRef", name))
 	}
+	if r.isBack(sc, &runtime) {
+		return false, nil
+	}
 	sc.runtimeTrouble = trouble(&runtime)
 	if reason, message := unservable(&runtime); reason != "" {
 		if reason == sandboxv1alpha1.DaemonUnavailableReason {
@@ -49,6 +52,14 @@ func (r *Reconciler) ensureRuntime(ctx context.Context, sc *scope) (bool, error)
 		return sc.conclude(conditions.Waiting, reason, fmt.Sprintf("SandboxRuntime %s: %s", name, message))
 	}
 	return false, nil
+}
+
+// isBack says that the daemon has been heard of since the runtime said in its status
+// that it is away. The functions of a sandbox that takes calls need not wait for
+// another status.
+func (r *Reconciler) isBack(sc *scope, runtime *sandboxv1alpha1.SandboxRuntime) bool {
+	reason, _ := unservable(runtime)
+	return reason == sandboxv1alpha1.DaemonUnavailableReason && r.DaemonAnswers() && len(r.Table.Instances(sc.runtime)) > 0
 }
 
 // unservable says why a runtime takes no calls, now and in the next seconds. One

@@ -23,6 +23,8 @@ import (
 	"github.com/sandbox-operator/sandbox-operator/controllers/internal/changed"
 	"github.com/sandbox-operator/sandbox-operator/controllers/internal/index"
 	"github.com/sandbox-operator/sandbox-operator/controllers/internal/redact"
+	"github.com/sandbox-operator/sandbox-operator/controllers/internal/wake"
+	"github.com/sandbox-operator/sandbox-operator/sandbox/fleet"
 )
 
 // SetupWithManager registers the reconciler. A function is looked at when its
@@ -41,7 +43,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 			builder.WithPredicates(servingChanged())).
 		WatchesMetadata(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.functionsOfConfigMap)).
 		WatchesRawSource(r.waker).
-		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 4, RateLimiter: wake.NewRateLimiter()}).
 		Complete(r)
 	if err != nil {
 		return err
@@ -115,6 +117,15 @@ func (r *Reconciler) HandleBusEvent(ctx context.Context, e bus.Event) {
 		if key, ok := r.memory.refuse(e.TriggerID, refusalText(e.Err)); ok {
 			r.waker.Wake(key)
 		}
+	}
+}
+
+// HandleFleet looks at all functions after the daemon came or went: what its
+// sandboxes hold is served again at once, also while the API server takes no word of
+// it.
+func (r *Reconciler) HandleFleet(ctx context.Context, change fleet.Change) {
+	if change.AvailabilityChanged {
+		r.wake(r.find(ctx))
 	}
 }
 

@@ -27,9 +27,15 @@ func deletedInUse(t *testing.T, adjust ...func(*sandboxv1alpha1.SandboxRuntime))
 	return w, lease
 }
 
-// C08: the run in flight ends by itself, then the sandbox stops.
-func TestRemove_keptRuntimesDrain(t *testing.T) {
-	w, lease := deletedInUse(t, keptByTheBus)
+// C08: the run in flight ends by itself, then the sandbox stops. So does a call of
+// a function that is removed with its own runtime.
+func TestRemove_drains(t *testing.T) {
+	t.Run("a kept runtime", func(t *testing.T) { testDrain(t, keptByTheBus) })
+	t.Run("a function's own runtime", func(t *testing.T) { testDrain(t, ofOneFunction) })
+}
+
+func testDrain(t *testing.T, adjust func(*sandboxv1alpha1.SandboxRuntime)) {
+	w, lease := deletedInUse(t, adjust)
 	result := w.settle()
 	if w.gone() || len(w.provider.Calls(fake.Stop)) != 0 || result.RequeueAfter > drainPoll || result.RequeueAfter == 0 {
 		t.Fatalf("gone %t, %d stops, next look in %s", w.gone(), len(w.provider.Calls(fake.Stop)), result.RequeueAfter)
@@ -97,4 +103,65 @@ func TestRemove_stopsAtOnce(t *testing.T) {
 	}
 }
 
+func ofOneFunction(obj *sandboxv1alpha1.SandboxRuntime) {
+	obj.Labels = map[string]string{sandboxv1alpha1.OwnLabel: "true"}
+}
+
 func ofKubectl(obj *sandboxv1alpha1.SandboxRuntime) { obj.Labels = nil }
+
+// An implicit runtime stays for the calls of functions that have gone, and is whole
+// for a new function meanwhile.
+func TestRemoveImplicit_drains(t *testing.T) {
+	for name, end := range map[string]func(w *world, lease *publish.Lease){
+		"the call ends": func(_ *world, lease *publish.Lease) { lease.Release() },
+		"one that goes on for ever": func(w *world, lease *publish.Lease) {
+			w.t.Cleanup(lease.Release)
+			w.clock.Step(maxDrain + time.Second)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, lease := unusedInUse(t)
+			result := w.settle()
+			if obj := w.get(); !obj.DeletionTimestamp.IsZero() || len(w.sandboxes()) != 1 {
+				t.Fatalf("deleted at %v, %d sandboxes", obj.DeletionTimestamp, len(w.sandboxes()))
+			}
+			if result.RequeueAfter > drainPoll || result.RequeueAfter == 0 {
+				t.Errorf("next look in %s", result.RequeueAfter)
+			}
+			if other, err := w.Table.Acquire(t.Context(), w.tableRuntime(), ""); err != nil {
+				t.Errorf("a new function's call: %v", err)
+			} else {
+				other.Release()
+			}
+			end(w, lease)
+			w.settle()
+			if !w.gone() || len(w.sandboxes()) != 0 {
+				t.Errorf("gone %t, %d sandboxes", w.gone(), len(w.sandboxes()))
+			}
+		})
+	}
+}
+
+// unusedInUse is an implicit runtime whose last function goes while its call is in
+// flight.
+func unusedInUse(t *testing.T) (*world, *publish.Lease) {
+	t.Helper()
+	fn := &sandboxv1alpha1.SandboxFunction{
+		ObjectMeta: metav1.ObjectMeta{Namespace: objectKey.Namespace, Name: "price"},
+		Spec: sandboxv1alpha1.SandboxFunctionSpec{
+			FunctionID: "shop::price", RuntimeRef: &sandboxv1alpha1.LocalReference{Name: objectKey.Name},
+		},
+	}
+	w := newWorld(t, fn, newRuntime(func(obj *sandboxv1alpha1.SandboxRuntime) {
+		obj.Labels = map[string]string{sandboxv1alpha1.ImplicitLabel: "true"}
+	}))
+	w.settle()
+	lease, err := w.Table.Acquire(t.Context(), w.tableRuntime(), "")
+	if err == nil {
+		err = w.api.Delete(t.Context(), fn)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w, lease
+}

@@ -31,8 +31,11 @@ func (r *runtimeMemory) fail(trigger string, err error, now time.Time) {
 		count = r.failure.count + 1
 	}
 	delay := retryDelay(count)
-	if prepare.AsError(err) != nil {
+	switch {
+	case prepare.AsError(err) != nil:
 		delay = crashDelay(count)
+	case sandbox.IsUnavailable(err), sandbox.IsUnknownOutcome(err):
+		delay = min(delay, awayDelay)
 	}
 	r.failure = &failedBoot{err: err, trigger: trigger, count: count, retryAt: now.Add(delay)}
 }
@@ -41,6 +44,10 @@ func (r *runtimeMemory) fail(trigger string, err error, now time.Time) {
 func retryDelay(failures int) time.Duration {
 	return doubled(500*time.Millisecond, time.Minute, failures)
 }
+
+// awayDelay is the longest wait for a daemon that did not answer a boot: it may be
+// back at any moment, and callers wait.
+const awayDelay = 5 * time.Second
 
 // crashDelay doubles from 10 s to 5 minutes: what fails by its own text, or dies by
 // its own doing, costs a sandbox each time.

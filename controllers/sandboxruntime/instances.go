@@ -92,6 +92,9 @@ type runtimeMemory struct {
 	// drained is when the deletion of a kept runtime last found a program that goes
 	// on to its end, or began.
 	drained time.Time
+	// unusedSince is when an implicit runtime was first found without functions,
+	// zero while it has some.
+	unusedSince time.Time
 	// generation is the last one that was looked at.
 	generation int64
 }

@@ -30,7 +30,7 @@ func (r *Reconciler) remove(_ context.Context, sc *scope) (bool, error) {
 	case len(sc.known.instances) == 0:
 		sc.released = true
 	case !now && sc.known.drains(r.Clock.Now()):
-		sc.conclude(conditions.Progressing, sandboxv1alpha1.DeletingReason, "a program in the kept sandbox goes on to its end")
+		sc.conclude(conditions.Progressing, sandboxv1alpha1.DeletingReason, "programs in the sandboxes go on to their end")
 	default:
 		r.awaitCleanup(sc, "the sandboxes are being stopped")
 	}
@@ -67,16 +67,21 @@ func (r *Reconciler) removeKept(ctx context.Context, sc *scope) (bool, error) {
 }
 
 // removeImplicit deletes a runtime that exists only for functions once the last
-// of them has gone.
+// of them, and of their calls, has gone.
 func (r *Reconciler) removeImplicit(ctx context.Context, sc *scope) (bool, error) {
 	var functions sandboxv1alpha1.SandboxFunctionList
+	// They are only counted, each time that one comes or goes.
 	err := r.Client.List(ctx, &functions, client.InNamespace(sc.obj.Namespace),
-		client.MatchingFields{index.FunctionByRuntime: sc.obj.Name})
+		client.MatchingFields{index.FunctionByRuntime: sc.obj.Name}, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return false, err
 	}
 	sc.obj.Status.Functions = int32(len(functions.Items)) //nolint:gosec // bounded by what the API server stores
 	if sc.obj.Labels[sandboxv1alpha1.ImplicitLabel] == "" || len(functions.Items) > 0 {
+		sc.known.unusedSince = time.Time{}
+		return false, nil
+	}
+	if r.inUse(sc) {
 		return false, nil
 	}
 	// A function that was made since is not in the cache yet; its own

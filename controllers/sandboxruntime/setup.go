@@ -17,6 +17,7 @@ import (
 	sandboxv1alpha1 "github.com/sandbox-operator/sandbox-operator/api/v1alpha1"
 	"github.com/sandbox-operator/sandbox-operator/controllers/internal/changed"
 	"github.com/sandbox-operator/sandbox-operator/controllers/internal/index"
+	"github.com/sandbox-operator/sandbox-operator/controllers/internal/wake"
 )
 
 // SetupWithManager registers the reconciler. A runtime is looked at when its
@@ -31,7 +32,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesMetadata(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.runtimesOfConfigMap)).
 		WatchesRawSource(r.waker).
-		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 4, RateLimiter: wake.NewRateLimiter()}).
 		Complete(r)
 	if err != nil {
 		return err
