@@ -68,3 +68,65 @@ func hasReadySandbox(runtime *v1alpha1.SandboxRuntime) bool {
 	}
 	return false
 }
+
+// goesWithFunctions is true of a runtime that ends with the last of its functions.
+func goesWithFunctions(runtime *v1alpha1.SandboxRuntime) bool {
+	return runtime.Labels[v1alpha1.ImplicitLabel] != "" || runtime.Labels[v1alpha1.OwnLabel] != ""
+}
+
+// awaitCalls waits until the calls in flight of removed functions have ended, no
+// longer than they can take, in the runtimes that go with these functions. In one
+// that stays they come to their end by themselves.
+func (s *Shim) awaitCalls(ctx context.Context, removed []*v1alpha1.SandboxFunction, runtimes []*v1alpha1.SandboxRuntime) {
+	bounded, cancel := withTimeout(ctx, s.Clock, s.longestCall(removed)+drainGrace)
+	defer cancel()
+	for _, runtime := range runtimes {
+		err := wait.PollUntilContextCancel(bounded, pollInterval, true, func(ctx context.Context) (bool, error) {
+			return s.hasNoCalls(ctx, runtime), nil
+		})
+		if err != nil && ctx.Err() == nil {
+			s.Logger.Warn("A call goes on in a runtime whose functions were torn down", "runtime", runtime.Name)
+		}
+	}
+}
+
+// longestCall is what a call of one of the functions may take.
+func (s *Shim) longestCall(functions []*v1alpha1.SandboxFunction) time.Duration {
+	longest := s.DefaultTimeout
+	for _, f := range functions {
+		if f.Spec.TimeoutMilliseconds != nil {
+			longest = max(longest, time.Duration(*f.Spec.TimeoutMilliseconds)*time.Millisecond)
+		}
+	}
+	return longest
+}
+
+// hasNoCalls relies on the runtime's controller, which stops the sandboxes of a
+// runtime without functions once the last call in them has ended. It is true too
+// where nobody will: while the daemon is away, and if others use the runtime again.
+func (s *Shim) hasNoCalls(ctx context.Context, runtime *v1alpha1.SandboxRuntime) bool {
+	found := &v1alpha1.SandboxRuntime{}
+	err := s.Client.Get(ctx, client.ObjectKeyFromObject(runtime), found)
+	switch {
+	case err != nil:
+		return client.IgnoreNotFound(err) == nil
+	case found.UID != runtime.UID, !hasReadySandbox(found), !s.Fleet.Snapshot().Available:
+		return true
+	default:
+		return found.DeletionTimestamp.IsZero() && s.hasFunctions(ctx, found)
+	}
+}
+
+func (s *Shim) hasFunctions(ctx context.Context, runtime *v1alpha1.SandboxRuntime) bool {
+	var list v1alpha1.SandboxFunctionList
+	// Only read, and often.
+	if err := s.Client.List(ctx, &list, client.InNamespace(runtime.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return false
+	}
+	for i := range list.Items {
+		if f := &list.Items[i]; f.Status.RuntimeName == runtime.Name && f.DeletionTimestamp.IsZero() {
+			return true
+		}
+	}
+	return false
+}

@@ -14,7 +14,8 @@ import (
 )
 
 // teardownPrefix deletes the bus-made functions of an id prefix and answers
-// when they are off the bus. What kubectl made stays, unless force asks for it.
+// when they are off the bus and their calls in flight have ended
+// (contracts/code-runner.md §4.3). What kubectl made stays, unless force asks for it.
 // After an error the call can be repeated: functions on their way out are
 // counted again.
 func (s *Shim) teardownPrefix(ctx context.Context, namespace string, force bool) (teardownResponse, error) {
@@ -110,7 +111,7 @@ func byRegistration(a, b *v1alpha1.SandboxFunction) int {
 // removeFunctions goes on after an error, so that as little as possible is left
 // for the next attempt, and then says what is gone already.
 func (s *Shim) removeFunctions(ctx context.Context, functions []*v1alpha1.SandboxFunction) error {
-	s.expectEnd(ctx, functions)
+	runtimes := s.expectEnd(ctx, functions)
 	var errs []error
 	for _, f := range functions {
 		errs = append(errs, s.deleteNow(ctx, f))
@@ -124,6 +125,7 @@ func (s *Shim) removeFunctions(ctx context.Context, functions []*v1alpha1.Sandbo
 	for _, f := range functions {
 		s.deleteSource(f)
 	}
+	s.awaitCalls(ctx, functions, runtimes)
 	return nil
 }
 
@@ -144,18 +146,29 @@ func (s *Shim) unfinished(ctx context.Context, functions []*v1alpha1.SandboxFunc
 	return &callError{code: codeEngine, message: message}
 }
 
-// expectEnd notes that the functions and their runtimes end at a caller's wish.
-func (s *Shim) expectEnd(ctx context.Context, functions []*v1alpha1.SandboxFunction) {
-	seen := map[string]bool{}
+// expectEnd notes that the functions and their runtimes end at a caller's wish. It
+// returns the runtimes whose calls the caller waits for: not those of which a
+// program is the caller.
+func (s *Shim) expectEnd(ctx context.Context, functions []*v1alpha1.SandboxFunction) []*v1alpha1.SandboxRuntime {
+	var awaited []*v1alpha1.SandboxRuntime
+	seen := map[client.ObjectKey]bool{}
 	for _, f := range functions {
 		s.lifetimes.request(f.UID)
-		if name := f.Status.RuntimeName; !seen[name] {
-			seen[name] = true
-			if runtime := s.runtimeOf(ctx, f); runtime != nil {
-				s.lifetimes.request(runtime.UID)
-			}
+		key := client.ObjectKey{Namespace: f.Namespace, Name: f.Status.RuntimeName}
+		if seen[key] {
+			continue
+		}
+		seen[key] = true
+		runtime := s.runtimeOf(ctx, f)
+		if runtime == nil {
+			continue
+		}
+		s.lifetimes.request(runtime.UID)
+		if goesWithFunctions(runtime) && !s.calledFromInside(ctx, runtime) {
+			awaited = append(awaited, runtime)
 		}
 	}
+	return awaited
 }
 
 func idsOf(functions []*v1alpha1.SandboxFunction) []string {

@@ -13,6 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/sandbox-operator/sandbox-operator/api/v1alpha1"
+	"github.com/sandbox-operator/sandbox-operator/bus"
+	"github.com/sandbox-operator/sandbox-operator/sandbox/fleet"
 )
 
 func TestTeardown_refusals(t *testing.T) {
@@ -206,5 +208,117 @@ func (w *world) addLeavingSlowly(ids ...string) {
 			w.t.Fatal(err)
 		}
 		w.clock.Step(time.Nanosecond)
+	}
+}
+
+// inFlight is a function on the bus whose runtime has a sandbox with a call in it,
+// until its controller says stopping.
+func (w *world) inFlight(id string) (runtime func(change func(*v1alpha1.SandboxRuntime)), stopping func()) {
+	w.t.Helper()
+	w.fleet.set(fleet.Snapshot{Available: true})
+	w.mustCall("register_function", registration(id))
+	name := w.functions()[0].Status.RuntimeName
+	runtime = func(change func(*v1alpha1.SandboxRuntime)) {
+		w.t.Helper()
+		found := &v1alpha1.SandboxRuntime{}
+		err := w.behind.Get(w.t.Context(), client.ObjectKey{Namespace: testNamespace, Name: name}, found)
+		if err == nil {
+			change(found)
+			err = w.behind.Status().Update(w.t.Context(), found)
+		}
+		if err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	state := func(s v1alpha1.InstanceState) {
+		runtime(func(r *v1alpha1.SandboxRuntime) {
+			r.Status.Instances = []v1alpha1.InstanceStatus{{Name: "0", State: s}}
+		})
+	}
+	state(v1alpha1.InstanceReady)
+	return runtime, func() { state(v1alpha1.InstanceStopping) }
+}
+
+// A namespace is drained as a kept runtime is (contracts/code-runner.md §4.3).
+func TestTeardownPrefix_waitsForCallsInFlight(t *testing.T) {
+	for name, end := range map[string]func(w *world, stopping func(), answered <-chan error){
+		"the calls have ended": func(_ *world, stopping func(), _ <-chan error) { stopping() },
+		"the daemon is away":   func(w *world, _ func(), _ <-chan error) { w.fleet.set(fleet.Snapshot{}) },
+		"one goes beyond its limit": func(w *world, _ func(), answered <-chan error) {
+			// The wait may be about to begin.
+			eventually(w.t, "an answer", func() bool {
+				w.clock.Step(w.shim.DefaultTimeout + drainGrace)
+				return len(answered) > 0
+			})
+		},
+		"another function is there": func(w *world, _ func(), _ <-chan error) {
+			w.mustCall("register_function", registration("shop::next"))
+		},
+		"the runtime went unnoticed": func(w *world, _ func(), _ <-chan error) { w.removeRuntimes() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			_, stopping := w.inFlight("shop::price")
+			answered := make(chan error, 1)
+			go func() {
+				_, err := w.call(t.Context(), "teardown", `{"namespace":"shop"}`)
+				answered <- err
+			}()
+			eventually(t, "the wait", func() bool { return len(w.functions()) == 0 && w.clock.HasWaiters() })
+			w.stillWaits(answered)
+			end(w, stopping, answered)
+			select {
+			case err := <-answered:
+				if err != nil {
+					t.Errorf("teardown: %v", err)
+				}
+			case <-time.After(patience):
+				t.Fatal("no answer")
+			}
+		})
+	}
+}
+
+func (w *world) removeRuntimes() {
+	w.t.Helper()
+	if err := w.behind.DeleteAllOf(w.t.Context(), &v1alpha1.SandboxRuntime{}, client.InNamespace(testNamespace)); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// What does not end with the functions is not waited for, nor is the caller itself.
+func TestTeardownPrefix_doesNotWait(t *testing.T) {
+	for name, prepare := range map[string]func(w *world, runtime func(func(*v1alpha1.SandboxRuntime))){
+		"for a runtime of its own life": func(w *world, _ func(func(*v1alpha1.SandboxRuntime))) {
+			for _, r := range w.runtimes() {
+				r.Labels = nil
+				if err := w.behind.Update(w.t.Context(), &r); err != nil {
+					w.t.Fatal(err)
+				}
+			}
+		},
+		"for functions that kubectl made": func(w *world, _ func(func(*v1alpha1.SandboxRuntime))) {
+			other := &v1alpha1.SandboxFunction{
+				ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: "kubectl"},
+				Spec:       v1alpha1.SandboxFunctionSpec{FunctionID: "shop::kubectl", Language: v1alpha1.LanguageNode},
+			}
+			if err := w.api.Create(w.t.Context(), other); err != nil {
+				w.t.Fatal(err)
+			}
+		},
+		"without a sandbox": func(_ *world, runtime func(func(*v1alpha1.SandboxRuntime))) {
+			runtime(func(r *v1alpha1.SandboxRuntime) { r.Status.Instances = nil })
+		},
+		"for itself": func(w *world, _ func(func(*v1alpha1.SandboxRuntime))) { w.shim.Programs = insider("the-program") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			runtime, _ := w.inFlight("shop::price")
+			prepare(w, runtime)
+			payload := `{"namespace":"shop","` + callerField + `":"the-program"}`
+			if _, err := w.bus.handler(w.shim.WorkerName+"::teardown")(t.Context(), bus.Invocation{Data: []byte(payload)}); err != nil {
+				t.Errorf("teardown: %v", err)
+			}
+		})
 	}
 }
