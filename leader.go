@@ -29,10 +29,10 @@ const (
 // errLeaseLost answers writes of a process that leads no longer.
 var errLeaseLost = errors.New("the lease of the leader has run out; another replica may lead")
 
-// fence refuses writes to the API server once this process may not be the leader
-// any more. The leader election ends such a process, but a process that was
-// paused for long, or starved, runs on for a moment first, with timers that are
-// all due and a memory that is old.
+// fence refuses writes to the API server, and the bus (bus.Options.Permit), once
+// this process may not be the leader any more. The leader election ends such a
+// process, but a process that was paused for long, or starved, runs on for a moment
+// first, with timers that are all due and a memory that is old.
 type fence struct {
 	// renewed is when the last successful renewal was sent, nil before this process
 	// leads. What a replica writes until then belongs to nobody.

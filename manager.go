@@ -18,14 +18,14 @@ import (
 	"github.com/sandbox-operator/sandbox-operator/controllers"
 )
 
-// newManager makes the manager. Reads by kind:
+// newManager makes the manager, whose writes the fence guards. Reads by kind:
 //
 //   - cached: the three kinds of this group, functions without their inline
 //     sources; ConfigMaps as metadata only, to
 //     notice their changes
 //   - past the cache: Secrets and ConfigMaps of users, the operator's own
 //     ConfigMap and Secret
-func newManager(o options) (ctrl.Manager, error) {
+func newManager(o options, fence *fence) (ctrl.Manager, error) {
 	scheme := runtime.NewScheme()
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {
 		return nil, err
@@ -37,7 +37,6 @@ func newManager(o options) (ctrl.Manager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("finding the Kubernetes API server: %w", err)
 	}
-	fence := newFence()
 	lock, err := fence.newLock(config, o.OperatorNamespace)
 	if err != nil {
 		return nil, err

@@ -110,9 +110,13 @@ func (c *Client) WaitConnected(ctx context.Context) error {
 	}
 }
 
+// session is the present connection, nil if there is none or none is permitted.
 func (c *Client) session() *session {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.current != nil && !c.current.permitted() {
+		return nil
+	}
 	return c.current
 }
 

@@ -21,6 +21,9 @@ func (s *session) read() {
 			s.fail(fmt.Errorf("reading from the engine: %w", err))
 			return
 		}
+		if !s.permitted() {
+			return
+		}
 		if len(bytes.TrimSpace(frame)) == 0 {
 			continue
 		}
@@ -62,7 +65,7 @@ func (s *session) write() {
 	var batch []parcel
 	for {
 		var err error
-		if batch, err = s.outbox.next(s.ctx, batch[:0]); err != nil {
+		if batch, err = s.outbox.next(s.ctx, batch[:0]); err != nil || !s.permitted() {
 			return
 		}
 		if err := s.writeBatch(batch); err != nil {

@@ -47,6 +47,10 @@ type Options struct {
 	// RetryNameConflict makes a taken name an event that is retried with backoff
 	// instead of the end of Run.
 	RetryNameConflict bool
+	// Permit says whether this process may be the worker now; nil always permits.
+	// While it does not, nothing is taken from the engine, sent to it or called, and
+	// there is no connection. It is asked often and must return at once.
+	Permit func() bool
 	// Backoff spaces the attempts to connect.
 	Backoff Backoff
 	// Logger receives what an operator of this process should see; nil is silent.
@@ -115,6 +119,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.DrainTimeout == 0 {
 		o.DrainTimeout = DefaultDrainTimeout
+	}
+	if o.Permit == nil {
+		o.Permit = func() bool { return true }
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

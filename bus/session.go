@@ -20,6 +20,8 @@ const maxMessage = 64 << 20
 var (
 	errEnded  = errors.New("the client ended")
 	errSilent = errors.New("nothing arrived for too long")
+	// errNotPermitted is why a process that may not be the worker has no connection.
+	errNotPermitted = errors.New("this process may not be the worker now")
 )
 
 // session is one connection. Calls and answers belong to the session they
@@ -47,6 +49,9 @@ type session struct {
 
 // dialSession opens a connection. It outlives ctx, so that it can end in order.
 func (c *Client) dialSession(ctx context.Context) (*session, error) {
+	if !c.options.Permit() {
+		return nil, errNotPermitted
+	}
 	life, fail := context.WithCancelCause(context.WithoutCancel(ctx))
 	s := &session{
 		client:   c,
@@ -138,6 +143,15 @@ func (s *session) close() {
 	defer bound.Stop()
 	// An engine that does not answer the handshake is left without it.
 	_ = s.conn.Close(websocket.StatusNormalClosure, "")
+}
+
+// permitted asks Options.Permit, and ends the connection at a no.
+func (s *session) permitted() bool {
+	if s.client.options.Permit() {
+		return true
+	}
+	s.fail(errNotPermitted)
+	return false
 }
 
 func (s *session) touch() { s.heard.Store(time.Now().UnixNano()) }

@@ -46,6 +46,9 @@ type Options struct {
 	// RequireBusIsolation refuses bus access unless that listener has been seen to
 	// keep guests apart.
 	RequireBusIsolation bool
+	// MayLead says that no other replica can lead; without it the operator keeps off
+	// the bus. Nil stands for the only replica.
+	MayLead func() bool
 	// WorkerName is this worker's name on the bus.
 	WorkerName string
 	// RunsNamespace is where the objects of bus callers live.
@@ -57,6 +60,8 @@ type Options struct {
 	OperatorNamespace string
 	// DefaultTimeout and MaxTimeout bound calls and runs.
 	DefaultTimeout, MaxTimeout time.Duration
+	// WarmGuests lets guests keep processes ready for the calls of functions.
+	WarmGuests bool
 	// IdleTimeout is the idle time of runtimes that name none.
 	IdleTimeout time.Duration
 	// InjectGuidance, OpenCapabilities and AllowForceTeardown are those of
@@ -87,7 +92,8 @@ type Operator struct {
 }
 
 // New builds the parts and ties them together. It reads the operator's
-// identity, and so needs the API server, but not yet the bus.
+// identity, and so needs the API server, for which it waits a while, but not yet
+// the bus.
 func New(ctx context.Context, mgr ctrl.Manager, o Options) (*Operator, error) {
 	program, err := guest.Program()
 	if err != nil {
@@ -98,17 +104,22 @@ func New(ctx context.Context, mgr ctrl.Manager, o Options) (*Operator, error) {
 		return nil, err
 	}
 	store := identity.NewStore(direct, o.OperatorNamespace)
-	operatorID, err := store.OperatorID(ctx)
-	if err != nil {
-		return nil, err
-	}
-	guestKey, err := store.GuestKey(ctx)
+	var operatorID string
+	var guestKey []byte
+	err = withAPI(ctx, func(ctx context.Context) (err error) {
+		if operatorID, err = store.OperatorID(ctx); err != nil {
+			return err
+		}
+		guestKey, err = store.GuestKey(ctx)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
 	busClient, err := bus.New(bus.Options{
 		URL: o.BusURL, Name: o.WorkerName, RetryNameConflict: true,
 		Description: "Runs code in sandboxes and publishes functions that live in them.",
+		Permit:      o.MayLead,
 		Logger:      logger("bus"),
 	})
 	if err != nil {
@@ -184,6 +195,7 @@ func (op *Operator) newParts(o Options, program guest.AgentProgram, operatorID s
 		return p, err
 	}
 	p.runner = runner.New(p.provider, program)
+	p.runner.Warm = o.WarmGuests
 	p.table = publish.NewTable(p.clock, publish.Hooks{})
 	p.server = &publish.Server{
 		Table: p.table, Guest: p.runner, WorkerName: o.WorkerName, Logger: logger("publish"), Metrics: callMetrics,
@@ -240,7 +252,7 @@ func (op *Operator) newFunctions(mgr ctrl.Manager, p parts) *sandboxfunction.Rec
 		Publisher: publish.NewPublisher(op.bus, p.server, p.WorkerName),
 		Recorder:  mgr.GetEventRecorder("sandboxfunction"), Clock: p.clock,
 		WorkerName: p.WorkerName, DefaultTimeout: p.DefaultTimeout, AllowSharedPrefixes: p.AllowSharedPrefixes,
-		Lost: op.runtimes.MarkLost,
+		DaemonAnswers: func() bool { return op.fleet.Snapshot().Available }, Lost: op.runtimes.MarkLost,
 	})
 }
 
@@ -256,12 +268,13 @@ func (op *Operator) newRuns(mgr ctrl.Manager, p parts) *sandboxrun.Reconciler {
 // Register hands the parts to the manager, which starts them once this process
 // is the leader.
 func (op *Operator) Register(ctx context.Context, mgr ctrl.Manager) error {
-	if err := index.Register(ctx, mgr.GetFieldIndexer()); err != nil {
+	if err := index.Register(ctx, patientIndexer{mgr.GetFieldIndexer()}); err != nil {
 		return err
 	}
 	op.bus.Subscribe(func(e bus.Event) { op.onBusEvent(ctx, e) })
 	op.fleet.Subscribe(func(change fleet.Change) {
 		op.runtimes.HandleFleet(ctx, change)
+		op.functions.HandleFleet(ctx, change)
 		op.runs.HandleFleet(ctx, change)
 		if change.AvailabilityChanged {
 			op.prober.Poke() // Another daemon may have other functions.
@@ -284,7 +297,11 @@ func (op *Operator) Register(ctx context.Context, mgr ctrl.Manager) error {
 // runBus connects with the pair that the last leader stored, so that the engine
 // ends that leader's connection instead of refusing ours.
 func (op *Operator) runBus(ctx context.Context) error {
-	pair, err := op.store.Session(ctx)
+	var pair bus.ReattachPair
+	err := withAPI(ctx, func(ctx context.Context) (err error) {
+		pair, err = op.store.Session(ctx)
+		return err
+	})
 	if err != nil {
 		return err
 	}
