@@ -38,20 +38,15 @@ type world struct {
 
 // start brings a world up without the operator; the caller closes it. After an
 // error nothing is left.
-func start(ctx context.Context, r round) (w *world, err error) {
-	w = &world{}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, w.close())
-		}
-	}()
+func start(ctx context.Context, r round) (*world, error) {
+	w := &world{}
 	for _, part := range []func() error{
 		func() error { return w.startStack(ctx, r) },
 		func() error { return w.startDaemon(ctx, r.runtimes) },
 		func() error { return w.connect(ctx) },
 	} {
 		if err := part(); err != nil {
-			return nil, err
+			return nil, errors.Join(err, w.close())
 		}
 	}
 	return w, nil

@@ -21,7 +21,10 @@ func (w *world) happen(ctx context.Context, f plan.Fault) {
 	case plan.KillOperator, plan.KillEngine, plan.KillDaemon, plan.KillAPIServer, plan.KillEtcd:
 		w.kill(ctx, f, w.victim(f.Kind, chance))
 	case plan.PauseLeader:
-		w.pauseLeader(ctx, f)
+		leader, _ := w.leader()
+		w.pause(ctx, f, leader) // it ends itself when it finds its lease lost
+	case plan.PauseDaemon:
+		w.pause(ctx, f, stack.Daemon)
 	case plan.BusCut, plan.BusTear, plan.BusDelay, plan.BusHole:
 		w.disturbBus(ctx, f, chance)
 	case plan.ProviderFail, plan.ProviderDelay, plan.ProviderLose, plan.ProviderCut:
@@ -61,10 +64,10 @@ func (w *world) kill(ctx context.Context, f plan.Fault, part stack.Part) {
 	wait(ctx, f.For)
 }
 
-// pauseLeader stops the leader until its lease has run out; it ends itself then.
-func (w *world) pauseLeader(ctx context.Context, f plan.Fault) {
-	leader, _ := w.leader()
-	pid := w.stack.PID(leader)
+// pause stops a part, for which no time passes meanwhile: when it goes on, all its
+// timers are due and its clock has leapt ahead.
+func (w *world) pause(ctx context.Context, f plan.Fault, part stack.Part) {
+	pid := w.stack.PID(part)
 	if pid == 0 || syscall.Kill(pid, syscall.SIGSTOP) != nil {
 		return
 	}

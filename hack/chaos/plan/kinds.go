@@ -13,8 +13,10 @@ const (
 	KillDaemon    Kind = "kill-daemon"
 	KillAPIServer Kind = "kill-apiserver"
 	KillEtcd      Kind = "kill-etcd"
-	// PauseLeader stops the leader for longer than its lease.
+	// PauseLeader stops the leader for longer than its lease, PauseDaemon the daemon
+	// for longer than a reading of its list waits. To the program its clock leaps ahead.
 	PauseLeader Kind = "pause-leader"
+	PauseDaemon Kind = "pause-daemon"
 
 	// BusCut drops the operator's connections and refuses new ones.
 	BusCut Kind = "bus-cut"
@@ -66,6 +68,8 @@ var natures = []nature{
 	{PauseLeader, "operator", 17 * time.Second, 20 * time.Second, true},
 	{KillEngine, "engine", 1 * time.Second, 6 * time.Second, false},
 	{KillDaemon, "daemon", 1 * time.Second, 6 * time.Second, false},
+	// A reading of the list waits for 10 s.
+	{PauseDaemon, "daemon", 12 * time.Second, 18 * time.Second, true},
 	{KillAPIServer, "control plane", 1 * time.Second, 5 * time.Second, false},
 	{KillEtcd, "control plane", 1 * time.Second, 5 * time.Second, false},
 	{BusCut, "bus", 1 * time.Second, 6 * time.Second, false},
