@@ -48,22 +48,24 @@ func newHandlerContext(given wire.CallContext, timeout time.Duration) handlerCon
 	return context
 }
 
-// call runs a planted handler in a fresh interpreter.
-func call(home folder, request wire.CallRequest) wire.Reply {
+// call runs a planted handler: in a process that is ready, if the call is warm and
+// there is one, else in a fresh interpreter.
+func call(home folder, request wire.CallRequest) answered {
+	begun := time.Now()
 	if failure := checkCall(request); failure != nil {
-		return failed(failure)
+		return answered{reply: failed(failure)}
 	}
 	source := home.handler(request.SourceDigest, request.Language)
 	if _, err := os.Stat(source); err != nil {
-		return failed(wire.Failf(wire.NotPlanted, "the source is not planted in this runtime"))
+		return answered{reply: failed(wire.Failf(wire.NotPlanted, "the source is not planted in this runtime"))}
 	}
 	held, failure := claimToken(home, request.Token)
 	if failure != nil {
-		return failed(failure)
+		return answered{reply: failed(failure)}
 	}
 	defer held.release()
-	timeout := time.Duration(request.TimeoutMs) * time.Millisecond
-	return host{
+	timeout := milliseconds(request.TimeoutMs)
+	cold := host{
 		home: home, language: request.Language, dir: home.function(request.SourceDigest),
 		env: environment(home, request.Bus, callEnvironment(request)),
 		envelope: envelope{
@@ -71,7 +73,36 @@ func call(home folder, request wire.CallRequest) wire.Reply {
 			Context: newHandlerContext(request.Context, timeout),
 		},
 		payload: request.Payload, timeout: timeout, logLimit: request.LogLimit, stop: held.stop,
-	}.serve()
+	}
+	if !request.Warm {
+		return answered{reply: cold.serve()}
+	}
+	return cold.serveWarm(request, begun)
+}
+
+// serveWarm tries the supervisor first. Where that leads to nothing the call has not
+// begun, and starts cold.
+func (h host) serveWarm(request wire.CallRequest, begun time.Time) answered {
+	interpreter, failure := findInterpreter(h.language)
+	if failure != nil {
+		return answered{reply: failed(failure)}
+	}
+	spec, own := newWarmSpec(interpreter, request, h.env)
+	warm := &warmCall{
+		home: h.home, spec: spec, payload: h.payload, begun: begun, timeout: h.timeout, stop: h.stop,
+		head: callHead{TimeoutMs: request.TimeoutMs, LogLimit: request.LogLimit},
+		line: hostLine{Context: h.envelope.Context, Env: own},
+	}
+	frame, how := warm.do()
+	if how == warmDone {
+		return answered{frame: frame}
+	}
+	h.elapsed = time.Since(begun)
+	answer := answered{reply: h.serve()}
+	if how == warmMissing {
+		answer.afterwards = func() { startSupervisor(h.home) }
+	}
+	return answer
 }
 
 func callEnvironment(request wire.CallRequest) map[string]string {
@@ -113,6 +144,7 @@ type host struct {
 	envelope envelope
 	payload  json.RawMessage
 	timeout  time.Duration
+	elapsed  time.Duration // of the timeout, before the start
 	logLimit int
 	stop     <-chan os.Signal // nil: nobody cancels it
 }
@@ -131,10 +163,22 @@ func (h host) serve() wire.Reply {
 	if failure != nil {
 		return failed(failure)
 	}
-	outcome := started.awaitResult(h.timeout, h.stop)
+	reply := h.conclude(started, logs, errors)
+	reply.Start = wire.StartCold
+	return reply
+}
+
+// conclude waits for the handler's end, ends all that stems from it, and says
+// what became of it.
+func (h host) conclude(started *process, logs, errors *capture) wire.Reply {
+	outcome := started.awaitResult(h.timeout-h.elapsed, h.stop)
 	duration := time.Since(started.begun)
 	started.kill()
 	started.finish()
+	return h.report(outcome, duration, logs, errors)
+}
+
+func (h host) report(outcome outcome, duration time.Duration, logs, errors *capture) wire.Reply {
 	reply := outcome.reply(h.home, h.timeout, errors)
 	reply.Logs, reply.LogsTruncated = logs.text()
 	reply.DurationMs = duration.Milliseconds()
@@ -147,7 +191,7 @@ func (h host) start(interpreter string, stdout, stderr io.Writer) (*process, *wi
 		return nil, wire.Failf(wire.BadRequest, "context: %s", describeJSON(err))
 	}
 	started, err := program{
-		command: hostCommand(h.home, interpreter, h.language), dir: h.dir, env: h.env,
+		command: hostCommand(h.home, interpreter, h.language, hostCall), dir: h.dir, env: h.env,
 		envelope: append(append(head, '\n'), h.payload...), stdout: stdout, stderr: stderr,
 	}.start()
 	if err != nil {

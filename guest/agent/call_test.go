@@ -106,23 +106,24 @@ func TestCall_result(t *testing.T) {
 		"node: a thenable is awaited": {
 			wire.Node, `export const handler = () => ({then(f) { f(3); }});`, `0`, `3`, ""},
 	}
-	shared := newGuest(t)
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			guest := *shared
-			guest.t = t
-			reply := guest.call(tc.language, tc.source, tc.payload)
-			if reply.Error != nil {
-				t.Fatalf("error: %v\n%s\nlogs: %s", reply.Error, reply.Error.Stack, reply.Logs)
-			}
-			if diff := cmp.Diff(tc.want, string(reply.Result)); diff != "" {
-				t.Errorf("result (-want +got):\n%s", diff)
-			}
-			if got := sortedLines(reply.Logs); got != tc.wantLogs {
-				t.Errorf("logs: want %q, got %q", tc.wantLogs, got)
-			}
-		})
-	}
+	inAllWays(t, func(t *testing.T, shared *guest) {
+		for name, tc := range tests {
+			t.Run(name, func(t *testing.T) {
+				guest := *shared
+				guest.t = t
+				reply := guest.call(tc.language, tc.source, tc.payload)
+				if reply.Error != nil {
+					t.Fatalf("error: %v\n%s\nlogs: %s", reply.Error, reply.Error.Stack, reply.Logs)
+				}
+				if diff := cmp.Diff(tc.want, string(reply.Result)); diff != "" {
+					t.Errorf("result (-want +got):\n%s", diff)
+				}
+				if got := sortedLines(reply.Logs); got != tc.wantLogs {
+					t.Errorf("logs: want %q, got %q", tc.wantLogs, got)
+				}
+			})
+		}
+	})
 }
 
 // sortedLines makes up for the order of the two streams, which is not fixed.
@@ -188,85 +189,88 @@ func TestCall_failure(t *testing.T) {
 		"node: a timer crashes before the result": {wire.Node, "export const handler = () => new Promise(() => setTimeout(() => { throw new Error('timer'); }, 1));",
 			wire.Failure{Kind: wire.Thrown, Type: "Error", Message: "timer", Line: 1}, "handler.mjs:1"},
 	}
-	shared := newGuest(t)
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			guest := *shared
-			guest.t = t
-			reply := guest.call(tc.language, tc.source, "0")
-			if reply.Error == nil {
-				t.Fatalf("want an error, got %s", reply.Result)
-			}
-			got := *reply.Error
-			got.Stack = ""
-			if tc.want.Line == 0 {
-				got.Line = 0
-			}
-			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("failure (-want +got):\n%s", diff)
-			}
-			if !strings.Contains(reply.Error.Stack, tc.stack) {
-				t.Errorf("stack lacks %q:\n%s", tc.stack, reply.Error.Stack)
-			}
-			if startsInHost.MatchString(reply.Error.Stack) {
-				t.Errorf("stack shows the host:\n%s", reply.Error.Stack)
-			}
-		})
-	}
+	inAllWays(t, func(t *testing.T, shared *guest) {
+		for name, tc := range tests {
+			t.Run(name, func(t *testing.T) {
+				guest := *shared
+				guest.t = t
+				reply := guest.call(tc.language, tc.source, "0")
+				if reply.Error == nil {
+					t.Fatalf("want an error, got %s", reply.Result)
+				}
+				got := *reply.Error
+				got.Stack = ""
+				if tc.want.Line == 0 {
+					got.Line = 0
+				}
+				if diff := cmp.Diff(tc.want, got); diff != "" {
+					t.Errorf("failure (-want +got):\n%s", diff)
+				}
+				if !strings.Contains(reply.Error.Stack, tc.stack) {
+					t.Errorf("stack lacks %q:\n%s", tc.stack, reply.Error.Stack)
+				}
+				if startsInHost.MatchString(reply.Error.Stack) {
+					t.Errorf("stack shows the host:\n%s", reply.Error.Stack)
+				}
+			})
+		}
+	})
 }
 
 // startsInHost finds the files through which a host calls a handler.
-var startsInHost = regexp.MustCompile(`/python/(start|call)\.py`)
+var startsInHost = regexp.MustCompile(`/python/(start|call|serve|sandbox_loop|sandbox_fork)\.py`)
 
 // E08: the end of the errors is cut between characters.
 func TestCall_stderrTail(t *testing.T) {
-	guest := newGuest(t)
-	for language, source := range map[wire.Language]string{
-		wire.Node:   "export const handler = () => { console.error('é'.repeat(1000) + 'x'); process.exit(9); };",
-		wire.Python: "import os, sys\ndef handler(p):\n  print('é' * 1000 + 'x', file=sys.stderr, flush=True)\n  os._exit(9)\n",
-	} {
-		reply := guest.call(language, source, "0")
-		if reply.Error == nil || reply.Error.Kind != wire.NoResult || *reply.Error.ExitCode != 9 {
-			t.Fatalf("%s: got %s %v", language, reply.Result, reply.Error)
+	inAllWays(t, func(t *testing.T, guest *guest) {
+		for language, source := range map[wire.Language]string{
+			wire.Node:   "export const handler = () => { console.error('é'.repeat(1000) + 'x'); process.exit(9); };",
+			wire.Python: "import os, sys\ndef handler(p):\n  print('é' * 1000 + 'x', file=sys.stderr, flush=True)\n  os._exit(9)\n",
+		} {
+			reply := guest.call(language, source, "0")
+			if reply.Error == nil || reply.Error.Kind != wire.NoResult || *reply.Error.ExitCode != 9 {
+				t.Fatalf("%s: got %s %v", language, reply.Result, reply.Error)
+			}
+			_, tail, _ := strings.Cut(reply.Error.Message, ": ")
+			if len(tail) > stderrTailBytes || len(tail) < stderrTailBytes-1 || strings.Trim(tail, "éx\n") != "" {
+				t.Errorf("%s: %d bytes: %q", language, len(tail), tail)
+			}
 		}
-		_, tail, _ := strings.Cut(reply.Error.Message, ": ")
-		if len(tail) > stderrTailBytes || len(tail) < stderrTailBytes-1 || strings.Trim(tail, "éx\n") != "" {
-			t.Errorf("%s: %d bytes: %q", language, len(tail), tail)
-		}
-	}
+	})
 }
 
 // The whole context arrives, and nothing else (design §5; the keys are those of
 // the bus).
 func TestCall_context(t *testing.T) {
-	guest := newGuest(t)
-	for language, source := range map[wire.Language]string{
-		wire.Node:   `export const handler = (p, context) => [Object.keys(context).sort(), {...context, deadline_ms: 0}, context.deadline_ms - Date.now(), process.env.TRACEPARENT];`,
-		wire.Python: "import os, time\ndef handler(p, context): return [sorted(context), {**context, 'deadline_ms': 0}, int(context['deadline_ms'] - time.time() * 1000), os.environ['TRACEPARENT']]\n",
-	} {
-		request := callRequest(language, guest.mustPlant(language, source), "0")
-		request.Context.Metadata, request.Context.Traceparent = json.RawMessage(`{"tenant":{"id":7}}`), "00-01-02-03"
-		reply := guest.exec(wire.CommandCall, request)
-		var got []json.RawMessage
-		if err := json.Unmarshal(reply.Result, &got); err != nil || len(got) != 4 {
-			t.Fatalf("%s: %s %v", language, reply.Result, reply.Error)
+	inAllWays(t, func(t *testing.T, guest *guest) {
+		for language, source := range map[wire.Language]string{
+			wire.Node:   `export const handler = (p, context) => [Object.keys(context).sort(), {...context, deadline_ms: 0}, context.deadline_ms - Date.now(), process.env.TRACEPARENT];`,
+			wire.Python: "import os, time\ndef handler(p, context): return [sorted(context), {**context, 'deadline_ms': 0}, int(context['deadline_ms'] - time.time() * 1000), os.environ['TRACEPARENT']]\n",
+		} {
+			request := callRequest(language, guest.mustPlant(language, source), "0")
+			request.Context.Metadata, request.Context.Traceparent = json.RawMessage(`{"tenant":{"id":7}}`), "00-01-02-03"
+			reply := guest.invoke(request)
+			var got []json.RawMessage
+			if err := json.Unmarshal(reply.Result, &got); err != nil || len(got) != 4 {
+				t.Fatalf("%s: %s %v", language, reply.Result, reply.Error)
+			}
+			var context wire.CallContext
+			if err := json.Unmarshal(got[1], &context); err != nil {
+				t.Fatal(err)
+			}
+			request.Context.DeadlineMs = 0
+			if diff := cmp.Diff(request.Context, context); diff != "" {
+				t.Errorf("%s: context (-want +got):\n%s", language, diff)
+			}
+			if keys := string(got[0]); keys != `["deadline_ms","function_id","metadata","traceparent"]` || string(got[3]) != `"00-01-02-03"` {
+				t.Errorf("%s: keys %s, environment %s", language, keys, got[3])
+			}
+			var left int64
+			if err := json.Unmarshal(got[2], &left); err != nil || left <= 0 || left > testTimeout.Milliseconds() {
+				t.Errorf("%s: %d ms left", language, left)
+			}
 		}
-		var context wire.CallContext
-		if err := json.Unmarshal(got[1], &context); err != nil {
-			t.Fatal(err)
-		}
-		request.Context.DeadlineMs = 0
-		if diff := cmp.Diff(request.Context, context); diff != "" {
-			t.Errorf("%s: context (-want +got):\n%s", language, diff)
-		}
-		if keys := string(got[0]); keys != `["deadline_ms","function_id","metadata","traceparent"]` || string(got[3]) != `"00-01-02-03"` {
-			t.Errorf("%s: keys %s, environment %s", language, keys, got[3])
-		}
-		var left int64
-		if err := json.Unmarshal(got[2], &left); err != nil || left <= 0 || left > testTimeout.Milliseconds() {
-			t.Errorf("%s: %d ms left", language, left)
-		}
-	}
+	})
 }
 
 func TestCall_refusal(t *testing.T) {
@@ -337,14 +341,15 @@ export function handler() { for (const text of [%s, %s]) { process.stdout.write(
 execSync('echo child', {stdio: 'inherit'}); return 'real'; }`, quoted, hostFrame),
 		wire.Python: fmt.Sprintf("import os, sys, subprocess\ndef handler(p):\n  for text in [%s, %s]:\n    sys.stdout.write(text); os.write(1, text.encode()); os.write(2, text.encode())\n  subprocess.run(['echo', 'child'])\n  return 'real'\n", quoted, hostFrame),
 	}
-	guest := newGuest(t)
-	for language, source := range sources {
-		reply := guest.call(language, source, "0")
-		if string(reply.Result) != `"real"` {
-			t.Errorf("%s: got %s, %v", language, reply.Result, reply.Error)
+	inAllWays(t, func(t *testing.T, guest *guest) {
+		for language, source := range sources {
+			reply := guest.call(language, source, "0")
+			if string(reply.Result) != `"real"` {
+				t.Errorf("%s: got %s, %v", language, reply.Result, reply.Error)
+			}
+			if !strings.Contains(reply.Logs, "forged") || !strings.Contains(reply.Logs, "child") {
+				t.Errorf("%s: prints are missing from the logs: %q", language, reply.Logs)
+			}
 		}
-		if !strings.Contains(reply.Logs, "forged") || !strings.Contains(reply.Logs, "child") {
-			t.Errorf("%s: prints are missing from the logs: %q", language, reply.Logs)
-		}
-	}
+	})
 }

@@ -60,6 +60,17 @@ func reapChildren() bool {
 
 // descendants lists the processes below root, from /proc.
 func descendants(root int) []int {
+	children := childrenByParent()
+	found := children[root]
+	for next := 0; next < len(found); next++ {
+		found = append(found, children[found[next]]...)
+	}
+	return found
+}
+
+func childrenOf(pid int) []int { return childrenByParent()[pid] }
+
+func childrenByParent() map[int][]int {
 	children := map[int][]int{}
 	entries, _ := os.ReadDir("/proc")
 	for _, entry := range entries {
@@ -68,11 +79,7 @@ func descendants(root int) []int {
 			children[parent] = append(children[parent], pid)
 		}
 	}
-	found := children[root]
-	for next := 0; next < len(found); next++ {
-		found = append(found, children[found[next]]...)
-	}
-	return found
+	return children
 }
 
 func parentOf(pid int) int {

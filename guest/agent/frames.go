@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/sandbox-operator/sandbox-operator/guest/wire"
 )
@@ -15,11 +16,22 @@ const (
 	frameResult  = 'R' // the result as JSON
 	frameFailure = 'E' // a wire.Failure as JSON
 	frameDone    = 'D' // nothing more is worth waiting for
+	frameReady   = 'Y' // the handler is loaded and waits for calls; a readiness as JSON
+	frameBegun   = 'B' // the call has arrived and begins now
 
+	frameKinds       = "REDYB"
 	frameHeaderBytes = 5
 	// maxFrameBytes lets a result that is too large be told from a forgery.
 	maxFrameBytes = 1 << 30
 )
+
+// readiness is the body of frameReady.
+type readiness struct {
+	// forks: the process can be forked for each call.
+	Forks bool `json:"forks"`
+	// obstacle: what keeps it from that.
+	Obstacle string `json:"obstacle"`
+}
 
 type frame struct {
 	kind byte
@@ -27,6 +39,8 @@ type frame struct {
 	// size: bytes of the body, which is dropped if over wire.MaxResultBytes.
 	size int
 }
+
+func (f frame) isResult() bool { return f.kind == frameResult || f.kind == frameFailure }
 
 var errFrame = errors.New("malformed frame from the interpreter")
 
@@ -50,7 +64,7 @@ func readFrame(source io.Reader) (frame, error) {
 	size := int64(binary.BigEndian.Uint32(header[1:]))
 	next := frame{kind: header[0], size: int(size)}
 	switch {
-	case next.kind != frameResult && next.kind != frameFailure && next.kind != frameDone, size > maxFrameBytes:
+	case !strings.ContainsRune(frameKinds, rune(next.kind)), size > maxFrameBytes:
 		return frame{}, fmt.Errorf("%w: kind %q, %d bytes", errFrame, next.kind, size)
 	case size > wire.MaxResultBytes:
 		_, err := io.CopyN(io.Discard, source, size)

@@ -60,6 +60,9 @@ func initialize(home folder, request wire.InitRequest) wire.Reply {
 	if request.Probe {
 		probeInterpreters(home, report)
 	}
+	if request.Warm {
+		startSupervisor(home)
+	}
 	return wire.Reply{Init: report}
 }
 

@@ -114,6 +114,7 @@ func (l packageList) move(from string) error {
 // publish makes this list the one whose packages are found first. Python's are
 // found by their folder's name, the youngest folder first.
 func (l packageList) publish(reply wire.Reply) wire.Reply {
+	defer tellSupervisor(l.home, askRenew, nil)
 	if l.request.Language == wire.Python {
 		now := time.Now()
 		_ = os.Chtimes(l.target, now, now)

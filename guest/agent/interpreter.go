@@ -38,12 +38,18 @@ func findInterpreter(language wire.Language) (string, *wire.Failure) {
 	return path, nil
 }
 
-// hostCommand is the command line of the handler host.
-func hostCommand(home folder, interpreter string, language wire.Language) []string {
+// Handler hosts: one that is started for a call, and one that waits for calls.
+const (
+	hostCall  = "call"
+	hostServe = "serve"
+)
+
+// hostCommand is the command line of a handler host.
+func hostCommand(home folder, interpreter string, language wire.Language, name string) []string {
 	if language == wire.Node {
-		return []string{interpreter, filepath.Join(home.hosts(), "node", "call.mjs")}
+		return []string{interpreter, filepath.Join(home.hosts(), "node", name+".mjs")}
 	}
-	return []string{interpreter, pythonStart(home), "call"}
+	return []string{interpreter, pythonStart(home), name}
 }
 
 func pythonStart(home folder) string { return filepath.Join(home.hosts(), "python", "start.py") }

@@ -34,3 +34,34 @@ func TestIII_introducesItself(t *testing.T) {
 		}
 	}
 }
+
+// A process that calls share has one client, and each call its own name.
+func TestIII_introducesTheCallOfASharedProcess(t *testing.T) {
+	sources := map[wire.Language]string{
+		wire.Node:   "export const handler = (p) => iii.trigger({function_id: 'test::echo', payload: p});",
+		wire.Python: "def handler(p):\n    return iii.trigger({'function_id': 'test::echo', 'payload': p})\n",
+	}
+	for language, source := range sources {
+		guest, bus := newBusGuest(t), newTestBus(t)
+		t.Cleanup(guest.endSupervisor)
+		guest.way = ways[2]
+		request := callRequest(language, guest.mustPlant(language, source), "5")
+		request.BusURL = bus.url()
+		for _, name := range []string{"runner:a::b:1", "runner:a::b:2"} {
+			request.WorkerName = name
+			if reply := guest.invoke(request); string(reply.Result) != "5" {
+				t.Fatalf("%s: %s %v", language, reply.Result, reply.Error)
+			}
+			bus.mutex.Lock()
+			text, workers := bus.baggage[len(bus.baggage)-1], len(bus.workers)
+			bus.mutex.Unlock()
+			told, err := url.PathUnescape(strings.TrimPrefix(text, "sandbox-worker="))
+			if err != nil || !strings.HasPrefix(told, name) {
+				t.Errorf("%s: the call of %s tells %q", language, name, text)
+			}
+			if workers > 2 {
+				t.Errorf("%s: %d clients", language, workers)
+			}
+		}
+	}
+}

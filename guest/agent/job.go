@@ -75,7 +75,7 @@ func (s *process) awaitExit(timeout time.Duration, stop <-chan os.Signal) (*fram
 				frames = nil
 			case next.kind == frameDone:
 				done = true
-			case result == nil:
+			case result == nil && next.isResult():
 				result = &next
 			}
 		case <-exited:

@@ -18,7 +18,11 @@ func main() {
 	// Interpreters die with the thread that started them (Pdeathsig), so all
 	// are started from the main thread, which lives as long as the process.
 	runtime.LockOSThread()
-	if err := serve(os.Args[1:]); err != nil {
+	stays, err := resident(os.Args[1:])
+	if !stays {
+		err = serve(os.Args[1:])
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "agent:", err)
 		os.Exit(1)
 	}
@@ -26,8 +30,11 @@ func main() {
 
 // serve answers one request. An error means that there is no reply at all.
 func serve(args []string) error {
-	reply := answer(args)
-	frame, err := fit(reply)
+	answer := answer(args)
+	if answer.afterwards != nil {
+		defer answer.afterwards()
+	}
+	frame, err := answer.encoded()
 	if err != nil {
 		return fmt.Errorf("encoding the reply: %w", err)
 	}
@@ -37,30 +44,45 @@ func serve(args []string) error {
 	return nil
 }
 
-func answer(args []string) wire.Reply {
+// answered is a reply, or one that has its frame already.
+type answered struct {
+	reply wire.Reply
+	frame []byte
+	// afterwards is done once the reply is out; it may be nil.
+	afterwards func()
+}
+
+func (a answered) encoded() ([]byte, error) {
+	if a.frame != nil {
+		return a.frame, nil
+	}
+	return fit(a.reply)
+}
+
+func answer(args []string) answered {
 	if err := harden(); err != nil {
-		return failed(wire.Failf(wire.Internal, "preparing: %v", err))
+		return answered{reply: failed(wire.Failf(wire.Internal, "preparing: %v", err))}
 	}
 	home, err := findHome()
 	if err != nil {
-		return failed(wire.Failf(wire.Internal, "finding the private folder: %v", err))
+		return answered{reply: failed(wire.Failf(wire.Internal, "finding the private folder: %v", err))}
 	}
 	name, body, failure := readRequest(args, home)
 	if failure != nil {
-		return failed(failure)
+		return answered{reply: failed(failure)}
 	}
 	command, known := commands[name]
 	if !known {
-		return failed(wire.Failf(wire.BadRequest, "unknown subcommand %q", name))
+		return answered{reply: failed(wire.Failf(wire.BadRequest, "unknown subcommand %q", name))}
 	}
 	return command(home, body)
 }
 
-var commands = map[string]func(home folder, request []byte) wire.Reply{
+var commands = map[string]func(home folder, request []byte) answered{
 	wire.CommandInit:    handle(initialize),
 	wire.CommandPlant:   handle(plant),
 	wire.CommandUnplant: handle(unplant),
-	wire.CommandCall:    handle(call),
+	wire.CommandCall:    handleWith(call),
 	wire.CommandRun:     handle(run),
 	wire.CommandDiscard: handle(discard),
 	wire.CommandCancel:  handle(cancel),

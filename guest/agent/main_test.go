@@ -57,6 +57,7 @@ type guest struct {
 	t    *testing.T
 	home string
 	env  []string
+	way  way
 }
 
 func newGuest(t *testing.T) *guest {
@@ -74,7 +75,7 @@ func newGuest(t *testing.T) *guest {
 			t.Fatal(err)
 		}
 	}
-	return &guest{t: t, home: home, env: []string{
+	return &guest{t: t, home: home, way: ways[0], env: []string{
 		"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + home,
 		// Nothing is fetched from anywhere, unless a test names an index of its own.
 		"PIP_INDEX_URL=" + nowhere, "PIP_CONFIG_FILE=/dev/null", "npm_config_registry=" + nowhere, "npm_config_fetch_retries=0",
@@ -117,7 +118,9 @@ func digestOf(source string) string {
 
 func (g *guest) plant(language wire.Language, source string) wire.Reply {
 	g.t.Helper()
-	return g.exec(wire.CommandPlant, wire.PlantRequest{Language: language, Source: source, SourceDigest: digestOf(source)})
+	return g.exec(wire.CommandPlant, wire.PlantRequest{
+		Language: language, Source: source, SourceDigest: digestOf(source), Warm: g.way.warm, Isolation: g.way.isolation,
+	})
 }
 
 // mustPlant plants a source that is expected to be good.
@@ -145,7 +148,7 @@ func callRequest(language wire.Language, digest, payload string) wire.CallReques
 // call plants a source and calls it.
 func (g *guest) call(language wire.Language, source, payload string) wire.Reply {
 	g.t.Helper()
-	return g.exec(wire.CommandCall, callRequest(language, g.mustPlant(language, source), payload))
+	return g.invoke(callRequest(language, g.mustPlant(language, source), payload))
 }
 
 func (g *guest) run(language wire.Language, source string, change ...func(*wire.RunRequest)) wire.Reply {

@@ -15,6 +15,7 @@ import (
 // outcome is what became of one handler.
 type outcome struct {
 	frame    *frame // the first result or failure, if there was one
+	done     bool   // the host is through with the call
 	timedOut bool
 	canceled bool
 	exitCode int
@@ -37,9 +38,10 @@ func (s *process) awaitResult(timeout time.Duration, stop <-chan os.Signal) outc
 				return s.withoutMore(result, deadline.C, stop)
 			}
 			if next.kind == frameDone {
+				result.done = true
 				return result
 			}
-			if result.frame == nil {
+			if result.frame == nil && next.isResult() {
 				result.frame = &next
 				linger = time.After(lingerWait)
 			}

@@ -74,8 +74,11 @@ func (p *pipe) feed(data []byte) {
 // drain copies the program's output until it ends or drainUntil gives up.
 func (p *pipe) drain(target io.Writer, done chan<- struct{}) {
 	defer func() { done <- struct{}{} }()
-	_, _ = io.Copy(onlyWriter{target}, p.ours)
+	_, _ = io.Copy(onlyWriter{target}, p.reader())
 }
+
+// reader loses nothing that is in the pipe when reading is given up.
+func (p *pipe) reader() io.Reader { return &pending{file: p.ours} }
 
 // drainUntil lets pending reads end at the given time.
 func (p *pipe) drainUntil(limit time.Time) { _ = p.ours.SetReadDeadline(limit) }

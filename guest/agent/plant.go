@@ -30,7 +30,7 @@ func plant(home folder, request wire.PlantRequest) wire.Reply {
 	}
 	reply := host{
 		home: home, language: request.Language, dir: home.function(request.SourceDigest),
-		env:      environment(home, request.Bus, nil),
+		env:      environment(home, request.Bus, request.Env),
 		envelope: envelope{Mode: "check", Source: path, Handler: orDefault(request.Handler)},
 		timeout:  time.Duration(positiveOr(int(request.TimeoutMs), defaultCheckTimeoutMs)) * time.Millisecond,
 	}.serve()
@@ -39,8 +39,30 @@ func plant(home folder, request wire.PlantRequest) wire.Reply {
 		_ = os.Remove(path)
 		_ = os.Remove(home.function(request.SourceDigest)) // if it is empty
 	}
-	reply.Result = nil
+	reply.Result, reply.Start = nil, ""
+	if reply.Error == nil && request.Warm {
+		warm(home, request)
+	}
 	return reply
+}
+
+// warm lets the supervisor make processes ready for the calls of a source.
+func warm(home folder, request wire.PlantRequest) {
+	call := wire.CallRequest{
+		Language: request.Language, SourceDigest: request.SourceDigest, Handler: request.Handler, Isolation: request.Isolation,
+	}
+	interpreter, failure := findInterpreter(request.Language)
+	if failure != nil {
+		return
+	}
+	spec, _ := newWarmSpec(interpreter, call, environment(home, request.Bus, request.Env))
+	body, err := wire.Marshal(spec)
+	if err != nil {
+		return
+	}
+	if err := ask(home, askWarm, body); err != nil {
+		startSupervisor(home)
+	}
 }
 
 func checkPlant(request wire.PlantRequest) *wire.Failure {
@@ -63,5 +85,6 @@ func unplant(home folder, request wire.UnplantRequest) wire.Reply {
 	if err := os.RemoveAll(home.function(request.SourceDigest)); err != nil {
 		return failed(wire.Failf(wire.Internal, "removing the source: %v", err))
 	}
+	tellSupervisor(home, askUnplant, []byte(request.SourceDigest))
 	return wire.Reply{}
 }

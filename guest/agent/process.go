@@ -20,20 +20,33 @@ type program struct {
 	command  []string
 	dir      string
 	env      []string
-	stdin    []byte // nil: /dev/null
-	envelope []byte // descriptor 3; nil: a command without host, and so without channel
+	stdin    []byte     // nil: /dev/null
+	envelope []byte     // descriptor 3; nil: a command without host, and so without channel
+	keepOpen bool       // more follows the envelope
+	extra    []*os.File // descriptor 5 and following
 	stdout   io.Writer
 	stderr   io.Writer
 }
 
+// life is the part of a process that depends on how it came about.
+type life interface {
+	// end says how it ended; valid after exited is closed.
+	end() (exitCode int, signal string)
+	// kill ends it and everything that stems from it.
+	kill(exited <-chan struct{})
+	pid() int
+}
+
 // process is a running interpreter and everything it started.
 type process struct {
-	cmd     *exec.Cmd
+	life
 	pipes   pipes
 	frames  chan frame
 	exited  chan struct{}
 	drained chan struct{}
 	begun   time.Time
+	stdout  io.Writer
+	stderr  io.Writer
 }
 
 // start must be called on the main thread; see main.
@@ -42,18 +55,28 @@ func (p program) start() (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	started := &process{
-		cmd: p.commandWith(opened), pipes: opened,
-		frames: make(chan frame, 4), exited: make(chan struct{}), drained: make(chan struct{}, 2),
-	}
+	command := p.commandWith(opened)
+	started := newProcess(child{command}, opened)
 	dropSysAdmin()
 	started.begun = time.Now()
-	if err := started.cmd.Start(); err != nil {
+	if err := command.Start(); err != nil {
 		opened.close()
 		return nil, err
 	}
-	started.attend(p)
+	started.attend(p.stdout, p.stderr)
+	started.give(p)
+	go func() {
+		_ = command.Wait()
+		close(started.exited)
+	}()
 	return started, nil
+}
+
+func newProcess(life life, opened pipes) *process {
+	return &process{
+		life: life, pipes: opened, begun: time.Now(),
+		frames: make(chan frame, 4), exited: make(chan struct{}), drained: make(chan struct{}, 2),
+	}
 }
 
 func (p program) commandWith(opened pipes) *exec.Cmd {
@@ -63,7 +86,7 @@ func (p program) commandWith(opened pipes) *exec.Cmd {
 		SysProcAttr: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
 	}
 	if p.envelope != nil {
-		command.ExtraFiles = []*os.File{opened[envelopePipe].theirs, opened[channelPipe].theirs}
+		command.ExtraFiles = append([]*os.File{opened[envelopePipe].theirs, opened[channelPipe].theirs}, p.extra...)
 	}
 	if p.stdin != nil {
 		command.Stdin = opened[stdinPipe].theirs
@@ -71,22 +94,27 @@ func (p program) commandWith(opened pipes) *exec.Cmd {
 	return command
 }
 
-// attend feeds and reads the running interpreter.
-func (s *process) attend(p program) {
+// attend reads the running interpreter.
+func (s *process) attend(stdout, stderr io.Writer) {
+	s.stdout, s.stderr = stdout, stderr
 	for _, opened := range s.pipes {
 		opened.theirs.Close()
 	}
-	go s.pipes[envelopePipe].feed(p.envelope)
+	go readFrames(s.pipes[channelPipe].reader(), s.frames)
+	go s.pipes[stdoutPipe].drain(stdout, s.drained)
+	go s.pipes[stderrPipe].drain(stderr, s.drained)
+}
+
+// give feeds it.
+func (s *process) give(p program) {
+	if !p.keepOpen {
+		go s.pipes[envelopePipe].feed(p.envelope)
+	} else if _, err := s.pipes[envelopePipe].ours.Write(p.envelope); err != nil {
+		s.pipes[envelopePipe].ours.Close() // it has ended already
+	}
 	if p.stdin != nil {
 		go s.pipes[stdinPipe].feed(p.stdin)
 	}
-	go readFrames(s.pipes[channelPipe].ours, s.frames)
-	go s.pipes[stdoutPipe].drain(p.stdout, s.drained)
-	go s.pipes[stderrPipe].drain(p.stderr, s.drained)
-	go func() {
-		_ = s.cmd.Wait()
-		close(s.exited)
-	}()
 }
 
 // lastFrames bounds waiting for frames of an interpreter that has exited: a
@@ -94,11 +122,11 @@ func (s *process) attend(p program) {
 func (s *process) lastFrames() { s.pipes[channelPipe].drainUntil(time.Now().Add(lastFramesWait)) }
 
 // kill ends the interpreter, its process group and whatever left the group.
-func (s *process) kill() {
-	_ = syscall.Kill(-s.cmd.Process.Pid, syscall.SIGKILL)
-	<-s.exited
-	endDescendants()
-}
+func (s *process) kill() { s.life.kill(s.exited) }
+
+// stop keeps the process and its group from running any further, without waiting
+// for their end.
+func (s *process) stop() { _ = syscall.Kill(-s.pid(), syscall.SIGKILL) }
 
 // finish reads what is left of the streams and closes everything.
 func (s *process) finish() {
@@ -111,15 +139,28 @@ func (s *process) finish() {
 	s.pipes.close()
 }
 
-// end says how the interpreter ended; valid after exited is closed.
-func (s *process) end() (exitCode int, signal string) {
-	status, ok := s.cmd.ProcessState.Sys().(syscall.WaitStatus)
-	switch {
-	case !ok:
+// child is an interpreter that this process started itself.
+type child struct{ cmd *exec.Cmd }
+
+func (c child) pid() int { return c.cmd.Process.Pid }
+
+func (c child) kill(exited <-chan struct{}) {
+	_ = syscall.Kill(-c.cmd.Process.Pid, syscall.SIGKILL)
+	<-exited
+	endDescendants()
+}
+
+func (c child) end() (exitCode int, signal string) {
+	status, ok := c.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	if !ok {
 		return -1, ""
-	case status.Signaled():
-		return 128 + int(status.Signal()), signalName(status.Signal())
-	default:
-		return status.ExitStatus(), ""
 	}
+	return endOf(status)
+}
+
+func endOf(status syscall.WaitStatus) (exitCode int, signal string) {
+	if status.Signaled() {
+		return 128 + int(status.Signal()), signalName(status.Signal())
+	}
+	return status.ExitStatus(), ""
 }

@@ -13,14 +13,18 @@ import (
 
 const requestFileFlag = "--request-file"
 
-// handle decodes a subcommand's request. Unknown fields are ignored, so that an
+func handle[T any](serve func(folder, T) wire.Reply) func(folder, []byte) answered {
+	return handleWith(func(home folder, request T) answered { return answered{reply: serve(home, request)} })
+}
+
+// handleWith decodes a subcommand's request. Unknown fields are ignored, so that an
 // operator may be newer than a guest's agent.
-func handle[T any](serve func(folder, T) wire.Reply) func(folder, []byte) wire.Reply {
-	return func(home folder, body []byte) wire.Reply {
+func handleWith[T any](serve func(folder, T) answered) func(folder, []byte) answered {
+	return func(home folder, body []byte) answered {
 		var request T
 		if len(body) > 0 {
 			if err := json.Unmarshal(body, &request); err != nil {
-				return failed(wire.Failf(wire.BadRequest, "request: %s", describeJSON(err)))
+				return answered{reply: failed(wire.Failf(wire.BadRequest, "request: %s", describeJSON(err)))}
 			}
 		}
 		return serve(home, request)

@@ -36,6 +36,7 @@ func setup(home folder, request wire.SetupRequest) wire.Reply {
 	if failure != nil {
 		return failed(failure)
 	}
+	tellSupervisor(home, askRenew, nil)
 	return wire.Reply{Run: done.run, DurationMs: done.duration.Milliseconds()}
 }
 

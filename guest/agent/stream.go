@@ -100,3 +100,10 @@ func shorten(text string, limit int) string {
 	shortened, _ := c.text()
 	return shortened
 }
+
+// reset forgets everything.
+func (c *capture) reset() {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	c.total, c.head, c.tail = 0, nil, nil
+}

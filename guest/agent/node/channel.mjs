@@ -4,23 +4,49 @@
 import fs from 'node:fs';
 
 // Taken before guest code loads, which may replace what it finds on `fs`.
-const { readFileSync, closeSync, writeSync } = fs;
+const { readFileSync, readSync, closeSync, writeSync } = fs;
 const from = Buffer.from.bind(Buffer);
 const alloc = Buffer.alloc.bind(Buffer);
 const concat = Buffer.concat.bind(Buffer);
+const parseJSON = JSON.parse;
 
 const IN = 3;
 const OUT = 4;
+const NEWLINE = 10;
 
 /** Reads the request: one line of JSON, then the payload's JSON, if any. */
 export function receive() {
   const text = readFileSync(IN, 'utf8');
   closeSync(IN);
+  return parse(text);
+}
+
+/** Splits a request. */
+export function parse(text) {
   const end = text.indexOf('\n');
-  return { envelope: JSON.parse(text.slice(0, end)), payloadText: text.slice(end + 1) };
+  return { envelope: parseJSON(text.slice(0, end)), payloadText: text.slice(end + 1) };
+}
+
+/** Reads the first of several requests, which is one line, and leaves what follows. */
+export function receiveFirst() {
+  const byte = alloc(1);
+  const line = [];
+  while (readSync(IN, byte, 0, 1) && byte[0] !== NEWLINE) line.push(byte[0]);
+  return parseJSON(from(line).toString('utf8'));
 }
 
 let sent = false; // the agent takes the first result or failure
+
+/** Makes way for the next call's result. */
+export function begin() {
+  sent = false;
+}
+
+/** Says that the handler is loaded and may be called. */
+export const sendReady = () => send('Y', '{}');
+
+/** Says that the call has arrived and begins now. */
+export const sendBegun = () => send('B', '');
 
 /** Sends the handler's result as JSON text. */
 export function sendResult(json) {

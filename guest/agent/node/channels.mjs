@@ -54,7 +54,7 @@ export async function finish(limitMs) {
   if (!writers.length) return;
   let timer;
   const limit = new Promise((resolve) => { timer = setTimeout(resolve, limitMs); });
-  await Promise.race([Promise.all(writers.map(close)), limit]);
+  await Promise.race([Promise.all(writers.splice(0).map(close)), limit]);
   clearTimeout(timer);
 }
 

@@ -83,14 +83,15 @@ function connect() {
   if (!at) throw new Error('III_URL is not set: this runtime has no access to the bus');
   const { registerWorker } = loadSDK('iii-sdk');
   silence();
-  const name = uniqueName(process.env.III_WORKER_NAME);
+  const given = process.env.III_WORKER_NAME;
+  const name = uniqueName(given);
   client = registerWorker(at.url, {
     headers: at.headers,
     workerName: name,
     enableMetricsReporting: false,
     otel: { enabled: false },
   });
-  introduce(client, name);
+  introduce(client, given, name);
   if (detached) detach();
   return client;
 }
@@ -98,14 +99,18 @@ function connect() {
 // The engine names the caller in payloads that are objects only. The baggage does
 // so for others, so that a call that would wait for its own caller is found out
 // (contracts/code-runner.md §19.1, W2). It reaches into the client for want of an
-// option; another version may lack the method, and then only that is missing.
-function introduce(to, name) {
+// option; another version may lack the method, and then only that is missing. In a
+// process that calls share, each call has a name of its own and the client the first.
+function introduce(to, given, name) {
   const send = to.sendMessage;
   if (!name || typeof send !== 'function') return;
-  const member = `sandbox-worker=${encodeURIComponent(name)}`;
+  const present = () => {
+    const now = process.env.III_WORKER_NAME;
+    return `sandbox-worker=${encodeURIComponent(now && now !== given ? now : name)}`;
+  };
   to.sendMessage = function sendMessage(type, message, ...rest) {
     const waits = type === 'invokefunction' && !message.action;
-    return send.call(this, type, waits ? { ...message, baggage: joined(message.baggage, member) } : message, ...rest);
+    return send.call(this, type, waits ? { ...message, baggage: joined(message.baggage, present()) } : message, ...rest);
   };
 }
 

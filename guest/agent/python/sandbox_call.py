@@ -36,8 +36,9 @@ def load(source, name):
     })
 
 
-def call(handler, source, payload, context):
-    """Calls the handler and sends its result or failure."""
+def call(handler, source, payload, context, run=None):
+    """Calls the handler and sends its result or failure. `run` runs a coroutine to
+    its end; asyncio.run unless it is given."""
     try:
         argument = sandbox_streams.open_references(sandbox_json.decode(payload), payload)
         args, kwargs = sandbox_arguments.of(handler, argument, context)
@@ -45,7 +46,7 @@ def call(handler, source, payload, context):
         if hasattr(value, "__await__"):
             import asyncio
 
-            asyncio.run(_settle(value, source))
+            (run or asyncio.run)(_settle(value, source))
         else:
             _deliver(value, source)
     except BaseException as error:

@@ -128,7 +128,8 @@ def _connect():
             if not url:
                 raise RuntimeError("III_URL is not set: this runtime has no access to the bus")
             sdk = sandbox_sdk.load(_remaining_ms(_INSTALL_MS) / 1000)
-            name = _unique(os.environ.get("III_WORKER_NAME"))
+            given = os.environ.get("III_WORKER_NAME")
+            name = _unique(given)
             _client = sdk.register_worker(url, sdk.InitOptions(
                 headers=headers,
                 worker_name=name,
@@ -137,22 +138,27 @@ def _connect():
                 otel={"enabled": False},
             ))
             if name:
-                _introduce(_client, name)
+                _introduce(_client, given, name)
         return _client
 
 
-def _introduce(client, name):
+def _introduce(client, given, name):
     """The engine names the caller in payloads that are objects only. The baggage
     does so for others, so that a call that would wait for its own caller is found
     out (contracts/code-runner.md §19.1, W2). It reaches into the client for want of
-    an option; another version may lack the method, and then only that is missing."""
+    an option; another version may lack the method, and then only that is missing.
+    In a process that calls share, each call has a name of its own and the client the
+    first."""
     from urllib.parse import quote
 
     inject = getattr(client, "_inject_baggage", None)
     if inject is None:
         return
-    member = f"sandbox-worker={quote(name, safe='')}"
-    client._inject_baggage = lambda: ",".join(filter(None, (inject(), member)))
+    def member():
+        now = os.environ.get("III_WORKER_NAME")
+        return f"sandbox-worker={quote(now if now and now != given else name, safe='')}"
+
+    client._inject_baggage = lambda: ",".join(filter(None, (inject(), member())))
 
 
 def _unique(name):

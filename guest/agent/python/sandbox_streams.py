@@ -84,3 +84,4 @@ async def finish(seconds):
             await asyncio.wait_for(writer.close_async(), seconds)
         except Exception:
             pass
+    _writers.clear()

@@ -1,4 +1,4 @@
-"""Starts a host: python3 start.py run PROGRAM ARGS..., or python3 start.py call.
+"""Starts a host: python3 start.py run PROGRAM ARGS..., or python3 start.py call or serve.
 
 The host's modules are parts of a package that exists only in this process. Their
 folder is not on the import path, so the guest's imports never end there, and no
@@ -25,8 +25,11 @@ def _make_package():
 # Processes that the guest's multiprocessing spawns load this file again.
 if __name__ == "__main__":
     _make_package()
-    if sys.argv.pop(1) == "run":
+    _host = sys.argv.pop(1)
+    if _host == "run":
         from sandbox_host.run import main
+    elif _host == "serve":
+        from sandbox_host.serve import main
     else:
         from sandbox_host.call import main
     main()
