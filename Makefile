@@ -21,8 +21,11 @@ SHORT ?=
 # What `make chaos` draws its storm from, and the faults of it to keep; none means all.
 SEED ?= 1
 KEEP ?=
-# Fewer functions and a shorter rest in bench-scale.
+# Fewer functions and a shorter rest in bench-scale, a minute instead of five in bench.
 QUICK ?=
+# All combinations in bench, and its numbers into docs.
+FULL ?=
+PUBLISH ?=
 # Sets QEMU_ROOT for the back end that needs it, and stops where that fails.
 QEMU_ROOT = $(if $(filter qemu,$(BACKEND)),QEMU_ROOT=$$(hack/conformance/sandbox/fetch-qemu.sh) || exit; export QEMU_ROOT;)
 # Packages of `make test`, and further arguments for go test.
@@ -78,9 +81,9 @@ chaos: controlplane build ## Send a storm of faults over the whole stack (SEED=n
 	@bin/chaos -seed=$(SEED) $(if $(SHORT),-short) $(if $(KEEP),-keep=$(KEEP))
 
 .PHONY: bench
-bench: controlplane build ## Measure latencies and memory; table and out/bench.json.
+bench: controlplane build ## Measure calls beside other ways, and more; tables, plot and out/bench.json (QUICK=1, FULL=1, SEED=n, PUBLISH=1 for docs).
 	@$(PROGRESS) "compiling the benchmark" go build -o bin/bench ./hack/bench
-	@bin/bench
+	@bin/bench $(if $(QUICK),-quick) $(if $(FULL),-full) $(if $(filter-out file,$(origin SEED)),-seed=$(SEED)) $(if $(PUBLISH),-publish)
 
 .PHONY: bench-bus
 bench-bus: ## Measure calls over the bus against a bare WebSocket; table and out/bench-bus.json.

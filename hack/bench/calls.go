@@ -91,7 +91,7 @@ func (b *bench) compare(ctx context.Context, c contestant) error {
 		{"exec.true", func() (time.Duration, error) { return b.timedExec(ctx, sandbox, []string{"true"}, nil, "") }},
 	}
 	times := map[string]samplesOf{}
-	for i := range warmUps + b.samples {
+	for i := range warmUps + b.plan.samples {
 		for _, way := range ways {
 			took, err := way.once()
 			if err != nil {
@@ -167,7 +167,7 @@ func (b *bench) call(ctx context.Context, function string, data, result any) err
 	if err != nil {
 		return err
 	}
-	answer, err := b.bus.Call(ctx, bus.Call{FunctionID: function, Data: request})
+	answer, err := b.raw(ctx, function, request)
 	if err != nil || result == nil {
 		return err
 	}
@@ -175,4 +175,8 @@ func (b *bench) call(ctx context.Context, function string, data, result any) err
 		return fmt.Errorf("%s: %w", function, err)
 	}
 	return nil
+}
+
+func (b *bench) raw(ctx context.Context, function string, payload json.RawMessage) ([]byte, error) {
+	return b.bus.Call(ctx, bus.Call{FunctionID: function, Data: payload})
 }

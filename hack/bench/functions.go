@@ -31,7 +31,7 @@ func (b *bench) measureApply(ctx context.Context) error {
 		return err
 	}
 	var times samplesOf
-	for i := range b.samples {
+	for i := range b.plan.samples {
 		// Each source is another one: an equal one may be planted already.
 		source := fmt.Sprintf("%s// %d\n", nodeHandler, i)
 		took, err := b.apply(ctx, fmt.Sprintf("f%d", i), v1alpha1.LanguageNode, source)
@@ -44,16 +44,21 @@ func (b *bench) measureApply(ctx context.Context) error {
 	return nil
 }
 
-// apply creates bench::NAME and returns how long it took to be Ready.
+// apply is applyFunction of bench::NAME in the runtime of its prefix.
 func (b *bench) apply(ctx context.Context, name string, language v1alpha1.Language, source string) (time.Duration, error) {
-	ctx, cancel := context.WithTimeout(ctx, readyPatience)
-	defer cancel()
-	function := &v1alpha1.SandboxFunction{
+	return b.applyFunction(ctx, &v1alpha1.SandboxFunction{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 		Spec: v1alpha1.SandboxFunctionSpec{
-			FunctionID: "bench::" + name, Language: language, Source: v1alpha1.FunctionSource{Inline: &source},
+			FunctionID: functionPrefix + name, Language: language, Source: v1alpha1.FunctionSource{Inline: &source},
 		},
-	}
+	})
+}
+
+// applyFunction creates a function and returns how long it took to be Ready.
+func (b *bench) applyFunction(ctx context.Context, function *v1alpha1.SandboxFunction) (time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, readyPatience)
+	defer cancel()
+	name := function.Name
 	// The watch begins before the object, so that no change is missed.
 	watcher, err := b.kube.Watch(ctx, &v1alpha1.SandboxFunctionList{}, client.InNamespace(namespace),
 		client.MatchingFields{"metadata.name": name})

@@ -1,6 +1,9 @@
-// Command bench starts the whole stack and measures what its users wait for. It
-// prints a table and writes out/bench.json: one flat object, metric to number.
-// Every number is a median over -samples; times are in milliseconds.
+// Command bench starts the whole stack and measures what its users wait for: calls
+// beside the other ways to have the same handler called, all in turn in one run, and
+// applying, running and memory. It prints a table and writes out/bench.json, one flat
+// object, metric to number, with a page (out/bench.md) and a plot (out/bench.svg)
+// beside it. Times are in milliseconds. It fails if an answer is wrong, and never
+// because something is slow.
 package main
 
 import (
@@ -8,31 +11,45 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"syscall"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/tools/clientcmd"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/sandbox-operator/sandbox-operator/api/v1alpha1"
-	"github.com/sandbox-operator/sandbox-operator/bus"
-	"github.com/sandbox-operator/sandbox-operator/hack/dev/stack"
-	"github.com/sandbox-operator/sandbox-operator/hack/figures"
+	"github.com/go-logr/logr"
+	ctrl "sigs.k8s.io/controller-runtime"
 )
 
 // patience bounds the whole benchmark.
-const patience = 20 * time.Minute
+const patience = time.Hour
+
+// options are what a person chooses.
+type options struct {
+	quick, full, publish bool
+	seed                 uint64
+	samples              int
+	operator, out        string
+	// profile is a URL of the operator's.
+	profile string
+}
 
 func main() {
-	samples := flag.Int("samples", 50, "how often each thing is measured")
-	out := flag.String("out", "out/bench.json", "file for the numbers")
+	var o options
+	flag.BoolVar(&o.quick, "quick", false, "only what the ratios are taken from, about a minute")
+	flag.BoolVar(&o.full, "full", false, "all combinations of handlers, callers and instances, half an hour")
+	flag.BoolVar(&o.publish, "publish", false, "put table and plot into docs/performance.md and docs/performance.svg too")
+	flag.Uint64Var(&o.seed, "seed", 0, "of the order of turns and of arrivals; 0 draws one, which is printed")
+	flag.IntVar(&o.samples, "samples", 0, "how often what is measured one at a time is measured; 0 leaves it to the size of the run")
+	flag.StringVar(&o.operator, "operator", "", "another build of the operator, as one with a profiler; empty is bin/manager")
+	flag.StringVar(&o.profile, "profile", "", "where such a build serves processor profiles, as http://127.0.0.1:6060/debug/pprof/profile; one of calls goes beside -out")
+	flag.StringVar(&o.out, "out", "out/bench.json", "file for the numbers; table and plot go beside it")
 	flag.Parse()
+	// Else its absence is told at length once the stack has taken 30 s to start.
+	ctrl.SetLogger(logr.Discard())
 	ctx, stopSignals := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	err := run(ctx, *samples, *out)
+	err := run(ctx, o)
 	stopSignals()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -40,103 +57,78 @@ func main() {
 	}
 }
 
-// bench is what the measurements share.
-type bench struct {
-	samples int
-	stack   *stack.Stack
-	kube    client.WithWatch
-	bus     *bus.Client
-	metrics figures.Metrics
+func (o options) plan() plan {
+	p := defaultPlan()
+	switch {
+	case o.quick:
+		p = quickPlan()
+	case o.full:
+		p = fullPlan()
+	}
+	if o.samples > 0 {
+		p.samples = o.samples
+	}
+	return p
 }
 
-func run(ctx context.Context, samples int, out string) (err error) {
+func run(ctx context.Context, o options) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	if o.seed == 0 {
+		o.seed = rand.Uint64N(1_000_000)
+	}
+	fmt.Printf("  seed %d, load average %s\n", o.seed, loadAverage())
 	dir, err := os.MkdirTemp("", "sandbox-operator-bench-")
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	logs, err := filepath.Abs("out/bench-logs")
+	defer closing(&err, func() error { return os.RemoveAll(dir) })
+	b, err := start(ctx, dir, o)
 	if err != nil {
 		return err
 	}
-	s, err := stack.Start(ctx, stack.Options{Dir: dir, LogDir: logs, Progress: func(step stack.Step) {
-		fmt.Printf("  %-26s %5.1f s\n", step.Name, step.Took.Seconds())
-	}})
-	if err != nil {
+	defer closing(&err, b.close)
+	if err := b.measure(ctx, o); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, stopStack(s)) }()
-	b := &bench{samples: samples, stack: s, metrics: figures.Metrics{}}
-	return b.measure(ctx, out)
+	return errors.Join(b.report(ctx, o.out, o.publish), b.verdict())
 }
 
-func stopStack(s *stack.Stack) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-	defer cancel()
-	return s.Stop(ctx)
-}
+// closing joins the error of a clean-up to that of the work before it.
+func closing(err *error, end func() error) { *err = errors.Join(*err, end()) }
 
-// measure runs all measurements; the operator's memory comes last, when it has
-// seen everything.
-func (b *bench) measure(ctx context.Context, out string) error {
-	disconnect, err := b.connect(ctx)
-	if err != nil {
-		return err
-	}
-	defer disconnect()
+// measure runs all measurements. What has a stake in how busy the machine is comes
+// first; the operator's memory comes last, when it has seen everything.
+func (b *bench) measure(ctx context.Context, o options) error {
 	for _, part := range []struct {
 		name string
 		run  func(context.Context) error
 	}{
 		{"memory at the start", b.measureIdleMemory},
+		{"preparing cold calls", b.prepareCold},
+		{"preparing calls", b.prepare},
+		{"calls side by side", b.measureMatrix},
+		{"profile", func(ctx context.Context) error { return b.measureProfile(ctx, o) }},
+		{"cleaning up", b.release},
+		{"cold calls", b.measureCold},
+		{"calls beside direct execs", b.measureCalls},
 		{"apply to Ready", b.measureApply},
-		{"calls", b.measureCalls},
 		{"runs on the bus", b.measureRuns},
 		{"memory at the end", b.measureMemory},
 	} {
 		began := time.Now()
 		if err := part.run(ctx); err != nil {
-			return fmt.Errorf("measuring %s: %w", part.name, err)
+			return fmt.Errorf("%s: %w", part.name, err)
 		}
-		fmt.Printf("  measured %-26s %5.1f s\n", part.name, time.Since(began).Seconds())
+		fmt.Printf("  %-26s %5.1f s\n", part.name, time.Since(began).Seconds())
 	}
-	b.metrics.Print(os.Stdout, targets)
-	return b.metrics.Write(out)
+	return nil
 }
 
-// connect makes the clients; the returned function ends the bus connection.
-func (b *bench) connect(ctx context.Context) (func(), error) {
-	config, err := clientcmd.BuildConfigFromFlags("", b.stack.Kubeconfig)
-	if err != nil {
-		return nil, err
+// absolute makes a path independent of the working directory.
+func absolute(path string) (string, error) {
+	if path == "" {
+		return "", nil
 	}
-	// What is measured is the operator, not the queue of this client.
-	config.QPS = -1
-	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
-		return nil, err
-	}
-	if b.kube, err = client.NewWithWatch(config, client.Options{Scheme: scheme}); err != nil {
-		return nil, err
-	}
-	if b.bus, err = bus.New(bus.Options{URL: b.stack.BusURL, Name: "bench"}); err != nil {
-		return nil, err
-	}
-	busCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = b.bus.Run(busCtx) // a refusal shows as calls that fail
-	}()
-	disconnect := func() {
-		cancel()
-		<-ended
-	}
-	if err := b.bus.WaitConnected(ctx); err != nil {
-		disconnect()
-		return nil, err
-	}
-	return disconnect, nil
+	return filepath.Abs(path)
 }

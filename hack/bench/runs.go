@@ -20,7 +20,7 @@ var runStages = []string{"queue", "boot", "plant", "exec", "cleanup"}
 func (b *bench) measureRuns(ctx context.Context) error {
 	var whole samplesOf
 	stages := map[string]samplesOf{}
-	for i := range warmUps + b.samples {
+	for i := range warmUps + b.plan.samples {
 		took, timings, err := b.timedRun(ctx)
 		if err != nil {
 			return err
