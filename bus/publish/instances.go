@@ -53,6 +53,17 @@ func (t *Table) setInstance(runtime Runtime, instance Instance) (added bool) {
 	return added
 }
 
+// takesCalls says whether there is an instance that is not on its way out. The
+// caller holds the lock.
+func (s *runtimeState) takesCalls() bool {
+	for _, i := range s.instances {
+		if !i.draining {
+			return true
+		}
+	}
+	return false
+}
+
 // RemoveInstance forgets an instance. Programs that run in it are not touched.
 func (t *Table) RemoveInstance(runtime Runtime, name string) {
 	t.mu.Lock()

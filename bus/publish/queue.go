@@ -11,6 +11,8 @@ const maxWaiting = 256
 
 type waiter struct {
 	demand
+	// needsInstance: the runtime had no instance that takes calls when the wait began.
+	needsInstance bool
 	// ready has room for one answer, so that dispatch never blocks.
 	ready chan waitResult
 }
@@ -20,12 +22,19 @@ type waitResult struct {
 	err   error
 }
 
+// wakeFor wakes the runtime for a call that waits for an instance. One that waits
+// for its turn has nothing to tell: under load that is every call.
+func (t *Table) wakeFor(runtime Runtime, w *waiter) {
+	if w.needsInstance {
+		t.wake(runtime)
+	}
+}
+
 func (w *waiter) fail(err error) { w.ready <- waitResult{err: err} }
 
 // Acquire takes a slot on the least loaded instance of a runtime, in order of
 // arrival. With a digest only instances in which that source is planted count.
-// It waits until the context ends, and wakes the runtime meanwhile, which may
-// have no instance. A full queue answers ErrQueueFull at once.
+// It waits until the context ends, and wakes the runtime if that has no instance. A full queue answers ErrQueueFull at once.
 func (t *Table) Acquire(ctx context.Context, runtime Runtime, digest string) (*Lease, error) {
 	t.mu.Lock()
 	state, lease, w, err := t.join(runtime, demand{digest: digest}, standing{})
@@ -33,7 +42,7 @@ func (t *Table) Acquire(ctx context.Context, runtime Runtime, digest string) (*L
 	if w == nil {
 		return lease, err
 	}
-	t.wake(runtime)
+	t.wakeFor(runtime, w)
 	return t.await(ctx, state, w)
 }
 
@@ -56,7 +65,7 @@ func (t *Table) AcquireFor(ctx context.Context, functionID string, caller Caller
 		state, lease, w, err := t.join(b.Runtime, b.demand(from.nested), from)
 		t.mu.Unlock()
 		if w != nil {
-			t.wake(b.Runtime)
+			t.wakeFor(b.Runtime, w)
 			lease, err = t.await(ctx, state, w)
 		}
 		if !errors.Is(err, errRebound) {
@@ -112,7 +121,7 @@ func (t *Table) join(runtime Runtime, d demand, from standing) (*runtimeState, *
 	case len(state.waiting) >= maxWaiting && !state.makeRoom(d.functionID):
 		return state, nil, nil, ErrQueueFull
 	}
-	w := &waiter{demand: d, ready: make(chan waitResult, 1)}
+	w := &waiter{demand: d, needsInstance: !state.takesCalls(), ready: make(chan waitResult, 1)}
 	state.waiting = append(state.waiting, w)
 	return state, nil, w, nil
 }

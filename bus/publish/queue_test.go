@@ -195,3 +195,15 @@ func TestLease_notPlanted(t *testing.T) {
 	table.MarkPlanted(shop, instance, "a")
 	receive(t, waits).lease.Release()
 }
+
+func TestAcquire_doesNotWakeForATurn(t *testing.T) {
+	table, hooks, _ := newTestTable()
+	table.SetInstance(shop, testInstance("0", 2))
+	slot := mustAcquire(t, table, "")
+	waits := enqueue(t.Context(), t, table, "")
+	if woken, _, _ := hooks.counts(); woken != 0 {
+		t.Errorf("the runtime was woken %d times for a call that waits for its turn", woken)
+	}
+	slot.Release()
+	receive(t, waits).lease.Release()
+}

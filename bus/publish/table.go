@@ -19,7 +19,7 @@ type Runtime struct {
 // Hooks are told of what a call found out. They are called without locks and
 // must return at once.
 type Hooks struct {
-	// Wake is called when a call waits for a runtime, which may have no instance.
+	// Wake is called when a call waits for a runtime that has no instance.
 	Wake func(Runtime)
 	// Lost is called when a call found that an instance is gone.
 	Lost func(Runtime, Instance)
