@@ -195,7 +195,7 @@ func TestPrepare_keptRuntimeTellsItsCaller(t *testing.T) {
 	w.settle()
 	select {
 	case err := <-told:
-		if !strings.Contains(err.Error(), "packages: exited with 1: no [redacted]") {
+		if !strings.Contains(err.Error(), "packages left-pad@^1.3: exited with 1: no [redacted]") {
 			t.Errorf("the run is told %v", err)
 		}
 	default:
