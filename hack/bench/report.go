@@ -92,7 +92,8 @@ func (b *bench) text(ctx context.Context) string {
 
 // machine says what the numbers are of.
 func (b *bench) machine(ctx context.Context) string {
-	kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease")
+	release, _ := os.ReadFile("/proc/sys/kernel/osrelease")
+	kernel, _, _ := strings.Cut(strings.TrimSpace(string(release)), "-") // without the builder's suffix
 	versions := []string{}
 	for _, l := range languages {
 		version, err := exec.CommandContext(ctx, b.host.interpreters[l.name], "--version").Output()
@@ -102,7 +103,7 @@ func (b *bench) machine(ctx context.Context) string {
 	}
 	return fmt.Sprintf("One run with seed %d on %d processors (%s), Linux %s, %s, which run everything: callers, engine, control plane, operator, "+
 		"daemon and guests. The load average was %s before it and %s at its end, the run itself included.",
-		b.seed, runtime.NumCPU(), runtime.GOARCH, strings.TrimSpace(string(kernel)), strings.Join(versions, ", "), b.loadBefore, loadAverage())
+		b.seed, runtime.NumCPU(), runtime.GOARCH, kernel, strings.Join(versions, ", "), b.loadBefore, loadAverage())
 }
 
 // loadAverage is that of the last minute, as the kernel prints it.
