@@ -67,7 +67,7 @@ func decide(all []candidate, want int, cramped bool) plan {
 			p.surge = name
 		}
 	}
-	p.retire = slices.Concat(beyond(current, want), names(useless), beyond(outdated, keep))
+	p.retire = slices.Concat(beyond(current, want, byWorth), names(useless), beyond(outdated, keep, byRecency))
 	p.short = ready < want
 	p.replanting = serving < ready && len(outdated) > 0
 	return p
@@ -110,8 +110,8 @@ func names(list []candidate) []string {
 }
 
 // beyond names the instances that are left over when so many of the best stay.
-func beyond(list []candidate, stay int) []string {
-	slices.SortStableFunc(list, byWorth)
+func beyond(list []candidate, stay int, better func(a, b candidate) int) []string {
+	slices.SortStableFunc(list, better)
 	return names(list[min(stay, len(list)):])
 }
 
@@ -130,6 +130,15 @@ func byWorth(a, b candidate) int {
 	default:
 		return byOrdinal(a.Name, b.Name)
 	}
+}
+
+// byRecency is byWorth for instances of older templates, of which the newest stay: a
+// template that cannot be had must not bring back the one before the last.
+func byRecency(a, b candidate) int {
+	if a.ready() == b.ready() && a.draining == b.draining && !a.CreatedAt.Equal(&b.CreatedAt) {
+		return first(b.CreatedAt.Before(&a.CreatedAt))
+	}
+	return byWorth(a, b)
 }
 
 // first is the order of two of which the former, or else the latter, comes first.
