@@ -120,7 +120,7 @@ func TestCall_result(t *testing.T) {
 				}
 				// A process that calls share lives on after the result, and so prints more.
 				more := shared.way.isolation == wire.Shared
-				if got := sortedLines(reply.Logs); got != tc.wantLogs && !(more && hasLines(got, tc.wantLogs)) {
+				if got := sortedLines(reply.Logs); got != tc.wantLogs && (!more || !hasLines(got, tc.wantLogs)) {
 					t.Errorf("logs: want %q, got %q", tc.wantLogs, got)
 				}
 			})
