@@ -20,9 +20,8 @@ import (
 
 // newManager makes the manager, whose writes the fence guards. Reads by kind:
 //
-//   - cached: the three kinds of this group, functions without their inline
-//     sources; ConfigMaps as metadata only, to
-//     notice their changes
+//   - cached: the three kinds of this group, without what controllers.SlimCache
+//     takes out of them; ConfigMaps as metadata only, to notice their changes
 //   - past the cache: Secrets and ConfigMaps of users, the operator's own
 //     ConfigMap and Secret
 func newManager(o options, fence *fence) (ctrl.Manager, error) {

@@ -10,8 +10,12 @@ import (
 
 // operate has the agent do a file operation. Its context ends it in the guest
 // too.
-func (m *machine) operate(ctx context.Context, op wire.Operation, arguments json.RawMessage) ([]byte, error) {
-	session, stop, err := m.ask(ctx, request{Op: op, Arguments: arguments})
+func (m *machine) operate(ctx context.Context, op wire.Operation, arguments any) ([]byte, error) {
+	text, err := json.Marshal(arguments)
+	if err != nil {
+		return nil, err
+	}
+	session, stop, err := m.ask(ctx, request{Op: op, Arguments: text})
 	if err != nil {
 		return nil, err
 	}

@@ -2,7 +2,6 @@ package remote
 
 import (
 	"context"
-	"encoding/json"
 	"io"
 
 	"github.com/sandbox-operator/sandbox-operator/sandbox/daemon"
@@ -14,7 +13,7 @@ func (c *Client) Stat(ctx context.Context, path string) (daemon.FileInfo, error)
 	return wire.Do[daemon.FileInfo](ctx, c.Files, wire.OpStat, path)
 }
 
-func (c *Client) operate(ctx context.Context, op wire.Operation, arguments json.RawMessage) ([]byte, error) {
+func (c *Client) operate(ctx context.Context, op wire.Operation, arguments any) ([]byte, error) {
 	e, err := c.ask(ctx, op, arguments)
 	if err != nil {
 		return nil, err

@@ -30,19 +30,16 @@ const (
 // Files does the operations that have one value as arguments and one as result. A
 // machine embeds it.
 type Files struct {
-	// Operate has the agent do an operation and returns its result as JSON. The
-	// end of the context ends the operation in the guest too.
-	Operate func(ctx context.Context, op Operation, arguments json.RawMessage) ([]byte, error)
+	// Operate has the agent do an operation, whose arguments travel as JSON, and
+	// returns its result as JSON. The end of the context ends the operation in the
+	// guest too.
+	Operate func(ctx context.Context, op Operation, arguments any) ([]byte, error)
 }
 
 // Do asks for an operation with these arguments and reads its result.
 func Do[R any](ctx context.Context, f Files, op Operation, arguments any) (R, error) {
 	var result R
-	text, err := json.Marshal(arguments)
-	if err != nil {
-		return result, err
-	}
-	content, err := f.Operate(ctx, op, text)
+	content, err := f.Operate(ctx, op, arguments)
 	if err != nil {
 		return result, err
 	}
