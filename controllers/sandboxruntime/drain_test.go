@@ -146,16 +146,7 @@ func TestRemoveImplicit_drains(t *testing.T) {
 // flight.
 func unusedInUse(t *testing.T) (*world, *publish.Lease) {
 	t.Helper()
-	fn := &sandboxv1alpha1.SandboxFunction{
-		ObjectMeta: metav1.ObjectMeta{Namespace: objectKey.Namespace, Name: "price"},
-		Spec: sandboxv1alpha1.SandboxFunctionSpec{
-			FunctionID: "shop::price", RuntimeRef: &sandboxv1alpha1.LocalReference{Name: objectKey.Name},
-		},
-	}
-	w := newWorld(t, fn, newRuntime(func(obj *sandboxv1alpha1.SandboxRuntime) {
-		obj.Labels = map[string]string{sandboxv1alpha1.ImplicitLabel: "true"}
-	}))
-	w.settle()
+	w, fn := newImplicitWorld(t)
 	lease, err := w.Table.Acquire(t.Context(), w.tableRuntime(), "")
 	if err == nil {
 		err = w.api.Delete(t.Context(), fn)

@@ -95,7 +95,9 @@ func TestRemove_finalizerTakenAway(t *testing.T) {
 	}
 }
 
-func TestRemove_implicitRuntimes(t *testing.T) {
+// newImplicitWorld has a settled runtime that exists for one function.
+func newImplicitWorld(t *testing.T) (*world, *sandboxv1alpha1.SandboxFunction) {
+	t.Helper()
 	fn := &sandboxv1alpha1.SandboxFunction{
 		ObjectMeta: metav1.ObjectMeta{Namespace: objectKey.Namespace, Name: "price"},
 		Spec: sandboxv1alpha1.SandboxFunctionSpec{
@@ -106,6 +108,11 @@ func TestRemove_implicitRuntimes(t *testing.T) {
 		obj.Labels = map[string]string{sandboxv1alpha1.ImplicitLabel: "true"}
 	}))
 	w.settle()
+	return w, fn
+}
+
+func TestRemove_implicitRuntimes(t *testing.T) {
+	w, fn := newImplicitWorld(t)
 	w.expectReady(metav1.ConditionTrue, sandboxv1alpha1.ReadyReason)
 	if got := w.get().Status.Functions; got != 1 {
 		t.Errorf("%d functions are counted", got)
