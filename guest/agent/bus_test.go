@@ -39,6 +39,20 @@ type testBus struct {
 	calls   []string
 	// baggage is what came with the calls that wait for an answer.
 	baggage []string
+	last    lastCall
+}
+
+// lastCall is the last call that waits for an answer: what came with it, and over
+// which connection.
+type lastCall struct {
+	baggage string
+	link    int
+}
+
+func (b *testBus) lastCall() lastCall {
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	return b.last
 }
 
 func newTestBus(t *testing.T) *testBus {
@@ -58,11 +72,12 @@ func (b *testBus) accept(writer http.ResponseWriter, request *http.Request) {
 	}
 	defer func() { _ = link.CloseNow() }()
 	link.SetReadLimit(16 << 20)
-	b.count(func() { b.links++ })
+	number := 0
+	b.count(func() { b.links, number = b.links+1, b.links })
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	b.send(ctx, link, message{Type: "workerregistered", WorkerID: "worker-1"})
-	session := session{bus: b, link: link, functions: map[string]bool{}}
+	session := session{bus: b, link: link, number: number, functions: map[string]bool{}}
 	for err == nil {
 		err = session.serveOne(ctx)
 	}
@@ -77,6 +92,7 @@ func (b *testBus) accept(writer http.ResponseWriter, request *http.Request) {
 type session struct {
 	bus       *testBus
 	link      *websocket.Conn
+	number    int
 	functions map[string]bool
 }
 
@@ -112,6 +128,7 @@ func (s *session) invoke(ctx context.Context, call message) {
 		s.bus.calls = append(s.bus.calls, call.FunctionID)
 		if call.InvocationID != "" {
 			s.bus.baggage = append(s.bus.baggage, call.Baggage)
+			s.bus.last = lastCall{baggage: call.Baggage, link: s.number}
 		}
 	})
 	switch {
