@@ -3,7 +3,6 @@ package main
 import (
 	"os"
 	"path/filepath"
-	"regexp"
 	"syscall"
 	"time"
 
@@ -23,7 +22,7 @@ const (
 // cancel ends the program that runs under a token. The token's file stays behind
 // if there is none, so that one that is only just starting does not start.
 func cancel(home folder, request wire.CancelRequest) wire.Reply {
-	if !tokenPattern.MatchString(request.Token) {
+	if !isToken(request.Token) {
 		return failed(badToken())
 	}
 	removeTombstones(home.running())
@@ -121,7 +120,7 @@ func removeIfUnlocked(path string) {
 	}
 }
 
-var tokenPattern = regexp.MustCompile(`^[0-9a-f]{32}$`)
+func isToken(text string) bool { return isHex(text, 32) }
 
 func badToken() *wire.Failure {
 	return wire.Failf(wire.BadRequest, "token must be 32 lower-case hexadecimal digits")

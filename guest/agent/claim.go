@@ -47,7 +47,7 @@ func claimToken(home folder, token string) (*claim, *wire.Failure) {
 }
 
 func (c *claim) lock(home folder, token string) *wire.Failure {
-	if !tokenPattern.MatchString(token) {
+	if !isToken(token) {
 		return badToken()
 	}
 	file, err := openToken(home.token(token))

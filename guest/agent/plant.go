@@ -4,7 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"os"
-	"regexp"
+	"strings"
 	"time"
 
 	"github.com/sandbox-operator/sandbox-operator/guest/wire"
@@ -12,9 +12,12 @@ import (
 
 const defaultCheckTimeoutMs = 10_000
 
-var digestPattern = regexp.MustCompile(`^[0-9a-f]{64}$`)
+func isDigest(text string) bool { return isHex(text, 64) }
 
-func isDigest(text string) bool { return digestPattern.MatchString(text) }
+// isHex reports whether a text is so many lower-case hexadecimal digits.
+func isHex(text string, digits int) bool {
+	return len(text) == digits && strings.Trim(text, "0123456789abcdef") == ""
+}
 
 // plant stores a source under its digest and checks, in an interpreter, that it
 // loads and defines its handler. A source that does not is removed again.

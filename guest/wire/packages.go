@@ -3,6 +3,7 @@ package wire
 import (
 	"fmt"
 	"regexp"
+	"sync"
 )
 
 const (
@@ -47,15 +48,22 @@ type SetupRequest struct {
 	Token string `json:"token,omitempty"`
 }
 
+// The patterns are compiled when they are used: the agent starts for each call,
+// and installs rarely.
+
 // A package's name, then what npm allows of a version range or tag.
-var npmRequirement = regexp.MustCompile(
+var npmRequirement = compiled(
 	`^(?:@[a-z0-9~][a-z0-9._~-]*/)?[a-z0-9~][a-z0-9._~-]*(?:@[A-Za-z0-9^~<>=|*._+ -]{1,128})?$`)
 
 // PEP 508 without URLs and markers: a name, extras, version specifiers.
-var pipRequirement = regexp.MustCompile(
+var pipRequirement = compiled(
 	`^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?` +
 		`(?: ?\[ ?[A-Za-z0-9._-]+(?: ?, ?[A-Za-z0-9._-]+)* ?\])?` +
 		`(?: ?` + pipSpecifier + `(?: ?, ?` + pipSpecifier + `)*)?$`)
+
+func compiled(pattern string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
+}
 
 const pipSpecifier = `(?:===|==|~=|!=|<=|>=|<|>) ?[A-Za-z0-9][A-Za-z0-9._*+!-]*`
 
@@ -65,7 +73,7 @@ const pipSpecifier = `(?:===|==|~=|!=|<=|>=|<|>) ?[A-Za-z0-9][A-Za-z0-9._*+!-]*`
 // those would run code from where nobody looked.
 func CheckRequirement(language Language, requirement string) error {
 	form := map[Language]struct {
-		pattern *regexp.Regexp
+		pattern func() *regexp.Regexp
 		name    string
 	}{
 		Node:   {npmRequirement, "an npm package: name or name@range"},
@@ -76,7 +84,7 @@ func CheckRequirement(language Language, requirement string) error {
 		return fmt.Errorf("language must be %q or %q", Node, Python)
 	case len(requirement) > MaxRequirementBytes:
 		return fmt.Errorf("%d bytes are too long, %d are allowed", len(requirement), MaxRequirementBytes)
-	case !form.pattern.MatchString(requirement):
+	case !form.pattern().MatchString(requirement):
 		return fmt.Errorf("%.64q is not %s", requirement, form.name)
 	}
 	return nil
