@@ -1,7 +1,8 @@
 #!/bin/sh
-# Builds the in-guest agent for the operator to embed: the SDK bundle, the
-# static agent, and its compressed form guest/dist/agent.gz. GOARCH chooses the
-# guest's architecture. Quick when nothing has changed.
+# Builds what the operator embeds for guests: the SDK bundle, the static agent and
+# the program that opens its links, both compressed, as guest/dist/agent.gz and
+# guest/dist/link.gz. GOARCH chooses the guest's architecture. Quick when nothing
+# has changed.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -13,12 +14,17 @@ scratch=$(mktemp -d "$here/dist/.new-XXXXXX")
 trap 'rm -rf "$scratch"' EXIT
 trap 'exit 1' INT TERM
 
-say "building the agent"
-(cd "$here" && CGO_ENABLED=0 GOOS=linux go build -trimpath -buildvcs=false -ldflags '-s -w' -o "$scratch/agent" ./agent)
-gzip -9nc "$scratch/agent" > "$scratch/agent.gz"
-if cmp -s "$scratch/agent.gz" "$here/dist/agent.gz"; then
-  say "agent unchanged"
-else
-  mv "$scratch/agent.gz" "$here/dist/agent.gz"
-  say "agent ready ($(wc -c < "$here/dist/agent.gz") bytes compressed)"
-fi
+build() {
+  say "building the $1"
+  (cd "$here" && CGO_ENABLED=0 GOOS=linux go build -trimpath -buildvcs=false -ldflags '-s -w' -o "$scratch/$1" "./$1")
+  gzip -9nc "$scratch/$1" > "$scratch/$1.gz"
+  if cmp -s "$scratch/$1.gz" "$here/dist/$1.gz"; then
+    say "$1 unchanged"
+  else
+    mv "$scratch/$1.gz" "$here/dist/$1.gz"
+    say "$1 ready ($(wc -c < "$here/dist/$1.gz") bytes compressed)"
+  fi
+}
+
+build agent
+build link

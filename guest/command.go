@@ -98,6 +98,11 @@ func (p AgentProgram) Setup(request wire.SetupRequest) Command {
 	return p.command(wire.CommandSetup, request, milliseconds(request.TimeoutMs))
 }
 
+// Link opens a link by the program of LinkProgram.
+func (p AgentProgram) Link(request wire.LinkRequest) Command {
+	return p.command(wire.CommandLink, request, upkeepTimeout)
+}
+
 // Discard removes a result file that has been read.
 func (p AgentProgram) Discard(request wire.DiscardRequest) Command {
 	return p.command(wire.CommandDiscard, request, upkeepTimeout)

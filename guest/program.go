@@ -44,6 +44,13 @@ var ErrNotBuilt = errors.New("the guest agent is not part of this build: run mak
 //go:embed all:dist
 var dist embed.FS
 
+// LinkProgram returns the embedded program that opens links, or ErrNotBuilt. It
+// is to be written at AgentProgram.LinkPath with mode 0755. The first call unpacks
+// it; callers must not change its bytes. Safe for concurrent use.
+func LinkProgram() ([]byte, error) { return linkProgram() }
+
+var linkProgram = sync.OnceValues(func() ([]byte, error) { return unpack(dist, "dist/link.gz") })
+
 // AgentProgram is the in-guest agent as it is to be written into a sandbox,
 // with mode 0755, at Path.
 type AgentProgram struct {
@@ -56,30 +63,40 @@ type AgentProgram struct {
 // it; callers must not change its bytes. Safe for concurrent use.
 func Program() (AgentProgram, error) { return program() }
 
-var program = sync.OnceValues(func() (AgentProgram, error) { return unpack(dist) })
-
-func unpack(files fs.FS) (AgentProgram, error) {
-	packed, err := fs.ReadFile(files, "dist/agent.gz")
-	if errors.Is(err, fs.ErrNotExist) {
-		return AgentProgram{}, ErrNotBuilt
-	}
+var program = sync.OnceValues(func() (AgentProgram, error) {
+	content, err := unpack(dist, "dist/agent.gz")
 	if err != nil {
 		return AgentProgram{}, err
 	}
+	return AgentProgram{Bytes: content, Digest: digestOf(content)}, nil
+})
+
+func unpack(files fs.FS, name string) ([]byte, error) {
+	packed, err := fs.ReadFile(files, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, ErrNotBuilt
+	}
+	if err != nil {
+		return nil, err
+	}
 	unzipped, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {
-		return AgentProgram{}, fmt.Errorf("unpacking the guest agent: %w", err)
+		return nil, fmt.Errorf("unpacking %s: %w", name, err)
 	}
 	content, err := io.ReadAll(unzipped)
 	if err != nil {
-		return AgentProgram{}, fmt.Errorf("unpacking the guest agent: %w", err)
+		return nil, fmt.Errorf("unpacking %s: %w", name, err)
 	}
-	return AgentProgram{Bytes: content, Digest: digestOf(content)}, nil
+	return content, nil
 }
 
 // Path is where the agent goes: a private folder per version, so that a new
 // operator and an old guest never mix.
 func (p AgentProgram) Path() string { return path.Join(p.folder(), "agent") }
+
+// LinkPath is where the program goes that opens links; it is written only when
+// there is to be one.
+func (p AgentProgram) LinkPath() string { return path.Join(p.folder(), "link") }
 
 // RequestPath is where a request too large for standard input may be written,
 // under a name of the caller's; the agent removes the file once it has read it.

@@ -22,20 +22,15 @@ func TestUnpack(t *testing.T) {
 	if err := writer.Close(); err != nil {
 		t.Fatal(err)
 	}
-	program, err := unpack(fstest.MapFS{"dist/agent.gz": {Data: packed.Bytes()}})
-	if err != nil {
-		t.Fatal(err)
+	const name = "dist/agent.gz"
+	content, err := unpack(fstest.MapFS{name: {Data: packed.Bytes()}}, name)
+	if err != nil || string(content) != "program" {
+		t.Fatalf("got %q, %v", content, err)
 	}
-	if string(program.Bytes) != "program" || program.Digest != SourceDigest([]byte("program")) {
-		t.Errorf("got %+v", program)
-	}
-	if want := Directory + "/" + program.Digest[:12] + "/agent"; program.Path() != want {
-		t.Errorf("path: want %s, got %s", want, program.Path())
-	}
-	if _, err := unpack(fstest.MapFS{"dist/.gitkeep": {}}); !errors.Is(err, ErrNotBuilt) || !strings.Contains(err.Error(), "make build") {
+	if _, err := unpack(fstest.MapFS{"dist/.gitkeep": {}}, name); !errors.Is(err, ErrNotBuilt) || !strings.Contains(err.Error(), "make build") {
 		t.Errorf("without the agent: %v", err)
 	}
-	if _, err := unpack(fstest.MapFS{"dist/agent.gz": {Data: packed.Bytes()[:packed.Len()-3]}}); err == nil || errors.Is(err, ErrNotBuilt) {
+	if _, err := unpack(fstest.MapFS{name: {Data: packed.Bytes()[:packed.Len()-3]}}, name); err == nil || errors.Is(err, ErrNotBuilt) {
 		t.Errorf("with a cut agent: %v", err)
 	}
 }
@@ -71,7 +66,9 @@ func TestCommands(t *testing.T) {
 		"cancel": {program.Cancel(wire.CancelRequest{Token: "t"}), "cancel", `{"token":"t"}`, 32 * time.Second},
 		"install links packages at the root": {program.Install(wire.InstallRequest{Language: wire.Node, Packages: []string{"x@^1"}, TimeoutMs: 9000}), "install",
 			`{"language":"node","packages":["x@^1"],"moduleFolder":"/node_modules","timeoutMs":9000}`, 11 * time.Second},
-		"setup":   {program.Setup(wire.SetupRequest{Command: "a && b", TimeoutMs: 9000}), "setup", `{"command":"a && b","timeoutMs":9000}`, 11 * time.Second},
+		"setup": {program.Setup(wire.SetupRequest{Command: "a && b", TimeoutMs: 9000}), "setup", `{"command":"a && b","timeoutMs":9000}`, 11 * time.Second},
+		"link": {program.Link(wire.LinkRequest{Calls: wire.LinkEnd{ChannelID: "c", AccessKey: "k"}, ProgramDigest: "d"}), "link",
+			`{"calls":{"channelId":"c","accessKey":"k"},"replies":{"channelId":"","accessKey":""},"programDigest":"d"}`, 32 * time.Second},
 		"discard": {program.Discard(wire.DiscardRequest{Path: "/p"}), "discard", `{"path":"/p"}`, 32 * time.Second},
 		"a payload that is not JSON leaves nothing to send": {program.Call(wire.CallRequest{Payload: json.RawMessage(`{`), TimeoutMs: 1}), "call", "", 2001 * time.Millisecond},
 	}
@@ -118,5 +115,17 @@ func TestParseReply(t *testing.T) {
 	var frameError *wire.FrameError
 	if _, err := ParseReply(frame[:len(frame)-1]); !errors.As(err, &frameError) {
 		t.Errorf("a cut frame: %v", err)
+	}
+}
+
+func TestAgentProgram_paths(t *testing.T) {
+	program := AgentProgram{Digest: strings.Repeat("ab", 32)}
+	const folder = "/sandbox-operator/abababababab/"
+	for path, want := range map[string]string{
+		program.Path(): "agent", program.LinkPath(): "link", program.RequestPath("r"): "requests/r.json",
+	} {
+		if path != folder+want {
+			t.Errorf("want %s, got %s", folder+want, path)
+		}
 	}
 }

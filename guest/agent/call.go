@@ -56,7 +56,7 @@ func call(home folder, request wire.CallRequest) answered {
 		return answered{reply: failed(failure)}
 	}
 	source := home.handler(request.SourceDigest, request.Language)
-	if _, err := os.Stat(source); err != nil {
+	if !isPlanted(home, request) {
 		return answered{reply: failed(wire.Failf(wire.NotPlanted, "the source is not planted in this runtime"))}
 	}
 	held, failure := claimToken(home, request.Token)
@@ -87,12 +87,8 @@ func (h host) serveWarm(request wire.CallRequest, begun time.Time) answered {
 	if failure != nil {
 		return answered{reply: failed(failure)}
 	}
-	spec, own := newWarmSpec(interpreter, request, h.env)
-	warm := &warmCall{
-		home: h.home, spec: spec, payload: h.payload, begun: begun, timeout: h.timeout, stop: h.stop,
-		head: callHead{TimeoutMs: request.TimeoutMs, LogLimit: request.LogLimit},
-		line: hostLine{Context: h.envelope.Context, Env: own},
-	}
+	warm := newWarmCall(h.home, interpreter, request, begun)
+	warm.stop = h.stop
 	frame, how := warm.do()
 	if how == warmDone {
 		return answered{frame: frame}
@@ -103,6 +99,11 @@ func (h host) serveWarm(request wire.CallRequest, begun time.Time) answered {
 		answer.afterwards = func() { startSupervisor(h.home) }
 	}
 	return answer
+}
+
+func isPlanted(home folder, request wire.CallRequest) bool {
+	_, err := os.Stat(home.handler(request.SourceDigest, request.Language))
+	return err == nil
 }
 
 func callEnvironment(request wire.CallRequest) map[string]string {

@@ -15,7 +15,7 @@ func dismiss(home folder) {
 	}
 	defer connection.Close()
 	if err == nil || err == errStranger { //nolint:errorlint // It is never wrapped.
-		_ = exchange(connection, askQuit, nil)
+		_, _ = exchange(connection, quickAnswer, askQuit, nil)
 	}
 }
 

@@ -88,6 +88,7 @@ var commands = map[string]func(home folder, request []byte) answered{
 	wire.CommandCancel:  handle(cancel),
 	wire.CommandInstall: handle(install),
 	wire.CommandSetup:   handle(setup),
+	wire.CommandLink:    handle(openLink),
 	wire.CommandVersion: handle(version),
 }
 

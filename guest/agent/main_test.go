@@ -16,8 +16,9 @@ import (
 )
 
 // agentPath is the agent under test, built once; it is run as in a sandbox, as
-// a process of its own, with the machine's real interpreters.
-var agentPath string
+// a process of its own, with the machine's real interpreters. linkPath is the
+// program that opens links.
+var agentPath, linkPath string
 
 func TestMain(m *testing.M) {
 	if root := os.Getenv(overlayHelper); root != "" {
@@ -39,11 +40,11 @@ func buildAndRun(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(folder)
-	agentPath = filepath.Join(folder, "agent")
-	build := exec.Command("go", "build", "-o", agentPath, ".")
+	agentPath, linkPath = filepath.Join(folder, "agent"), filepath.Join(folder, "link")
+	build := exec.Command("go", "build", "-o", folder+"/", ".", "../link")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if output, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "building the agent: %v\n%s", err, output)
+		fmt.Fprintf(os.Stderr, "building the programs: %v\n%s", err, output)
 		return 1
 	}
 	return m.Run()

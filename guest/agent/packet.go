@@ -19,9 +19,10 @@ const (
 	askRenew   = 'F' // replace what is ready: the guest has changed
 	askNothing = '?' // is this a supervisor?
 	askQuit    = 'Q' // make way for another supervisor
+	askLink    = 'L' // a wire.LinkProgram as JSON: open a link
 
 	// From the supervisor.
-	answerCold    = 'C' // there is no process for this call
+	answerCold    = 'C' // there is no process for this call, or no link
 	answerUnknown = 'S' // nor is there a pool: say with askWarm what it would be
 	answerWait    = 'W' // a process is being made for this call
 	answerDone    = 'O' // whatever else was asked for has been seen to

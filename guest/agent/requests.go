@@ -60,6 +60,9 @@ func (s *supervisor) serve(connection *os.File) {
 			s.retire(func(p *pool) bool { return p.spec.Digest == string(asked.body) }, true)
 		case askRenew:
 			s.retire(func(*pool) bool { return true }, false)
+		case askLink:
+			_ = connection.SetDeadline(time.Now().Add(linkWait + quickAnswer))
+			answer = s.askForLink(asked.body)
 		case askQuit:
 			_ = writePacket(connection, answer)
 			s.leave()

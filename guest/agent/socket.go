@@ -110,16 +110,16 @@ func ask(home folder, kind byte, body []byte) error {
 		return err
 	}
 	defer connection.Close()
-	return exchange(connection, kind, body)
+	_, err = exchange(connection, quickAnswer, kind, body)
+	return err
 }
 
-func exchange(connection *os.File, kind byte, body []byte) error {
-	if err := connection.SetDeadline(time.Now().Add(quickAnswer)); err != nil {
-		return err
+func exchange(connection *os.File, limit time.Duration, kind byte, body []byte) (packet, error) {
+	if err := connection.SetDeadline(time.Now().Add(limit)); err != nil {
+		return packet{}, err
 	}
 	if err := writePacket(connection, kind, body); err != nil {
-		return err
+		return packet{}, err
 	}
-	_, err := readPacket(connection, maxControlBytes)
-	return err
+	return readPacket(connection, maxControlBytes)
 }

@@ -36,14 +36,17 @@ type supervisor struct {
 	pools map[string]*pool
 	// attendants are all keepers that have not been waited for.
 	attendants map[*attendant]bool
-	quitting   bool
+	// links are those whose program has not been waited for.
+	links       map[*link]bool
+	wantedLinks []*link
+	quitting    bool
 }
 
 func newSupervisor(home folder, listener int) *supervisor {
 	s := &supervisor{
 		home: home, listener: listener, budget: warmBudget(),
 		changed: make(chan struct{}, 1), quit: make(chan struct{}, 1), signals: make(chan os.Signal, 1),
-		pools: map[string]*pool{}, attendants: map[*attendant]bool{},
+		pools: map[string]*pool{}, attendants: map[*attendant]bool{}, links: map[*link]bool{},
 	}
 	signal.Notify(s.signals, syscall.SIGTERM)
 	return s
@@ -123,11 +126,15 @@ func (s *supervisor) end() {
 	for a := range s.attendants {
 		a.control.Close()
 	}
+	for l := range s.links {
+		l.end()
+	}
 }
 
 // adjust makes and ends processes as the policy says.
 func (s *supervisor) adjust() {
 	s.endStrays()
+	s.startLinks()
 	for _, a := range s.plan(time.Now()) {
 		control, command, err := startKeeper(s.home, a.pool.spec)
 		if err != nil {
@@ -158,6 +165,9 @@ func (s *supervisor) endStrays() {
 	own := map[int]bool{}
 	for a := range s.attendants {
 		own[a.pid] = true
+	}
+	for l := range s.links {
+		own[l.command.Process.Pid] = true
 	}
 	s.mutex.Unlock()
 	endChildrenBut(own)

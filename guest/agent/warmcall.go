@@ -38,6 +38,16 @@ type warmCall struct {
 	keeper     int // its process id
 }
 
+func newWarmCall(home folder, interpreter string, request wire.CallRequest, begun time.Time) *warmCall {
+	timeout := milliseconds(request.TimeoutMs)
+	spec, own := newWarmSpec(interpreter, request, environment(home, request.Bus, callEnvironment(request)))
+	return &warmCall{
+		home: home, spec: spec, payload: request.Payload, begun: begun, timeout: timeout,
+		head: callHead{TimeoutMs: request.TimeoutMs, LogLimit: request.LogLimit},
+		line: hostLine{Context: newHandlerContext(request.Context, timeout), Env: own},
+	}
+}
+
 // warmOutcome is what became of a warm call.
 type warmOutcome int
 
