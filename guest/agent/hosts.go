@@ -19,8 +19,9 @@ import (
 	"github.com/sandbox-operator/sandbox-operator/guest/wire"
 )
 
-// The interpreter hosts, and the Node SDK as guest/sdk/build.sh packs it.
-// Without that file the agent works and `iii` says that it could not be loaded.
+// The interpreter hosts, and what guest/sdk/build.sh makes: the Node SDK and the
+// Node hosts as one file each. Without the former the agent works, and `iii` says
+// that it could not be loaded; without the latter Node loads their sources.
 //
 //go:embed node/*.mjs python/*.py all:generated
 var embedded embed.FS
@@ -72,8 +73,8 @@ func unpackInto(home folder, target string) error {
 	if err := os.Chmod(staging, 0o755); err != nil {
 		return err
 	}
-	for _, language := range []string{"node", "python"} {
-		if err := copyEmbedded(language, staging); err != nil {
+	for language, folder := range map[string]string{"node": nodeHosts(), "python": "python"} {
+		if err := copyEmbedded(folder, filepath.Join(staging, language)); err != nil {
 			return err
 		}
 	}
@@ -89,18 +90,25 @@ func unpackInto(home folder, target string) error {
 	return nil
 }
 
-func copyEmbedded(language, target string) error {
-	entries, err := embedded.ReadDir(language)
+func nodeHosts() string {
+	const bundled = "generated/node"
+	if entries, err := embedded.ReadDir(bundled); err == nil && len(entries) > 0 {
+		return bundled
+	}
+	return "node"
+}
+
+func copyEmbedded(folder, target string) error {
+	entries, err := embedded.ReadDir(folder)
 	if err != nil {
 		return err
 	}
 	for _, entry := range entries {
-		name := language + "/" + entry.Name()
-		content, err := embedded.ReadFile(name)
+		content, err := embedded.ReadFile(folder + "/" + entry.Name())
 		if err != nil {
 			return err
 		}
-		if err := writeAtomically(filepath.Join(target, name), content, 0o644); err != nil {
+		if err := writeAtomically(filepath.Join(target, entry.Name()), content, 0o644); err != nil {
 			return err
 		}
 	}

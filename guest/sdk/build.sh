@@ -1,6 +1,7 @@
 #!/bin/sh
 # Builds what guest programs find behind the global `iii`:
-#   node    guest/agent/generated/node-sdk.tar.gz, embedded into the agent
+#   node    guest/agent/generated: the SDK as node-sdk.tar.gz and, in the folder
+#           node, the bundled sources of guest/agent/node; embedded into the agent
 #   python  a folder of installed packages, printed as the last line, to be
 #           offered read-only to the sandboxes of a Python image
 # Usage: build.sh [node|python|all]. Both are cached by the content of their
@@ -24,22 +25,29 @@ trap 'exit 1' INT TERM
 new_scratch() { mkdir -p "$cache"; scratch=$(mktemp -d "$cache/.new-XXXXXX"); }
 
 build_node() {
-  key=$(digest "$here/package-lock.json" "$here/package.json" "$here/bundle.mjs")
-  archive=$cache/node-sdk-$key.tar.gz
-  if [ ! -f "$archive" ]; then
+  sources=$here/../agent/node
+  key=$(digest "$here/package-lock.json" "$here/package.json" "$here/bundle.mjs" "$here/hosts.mjs" "$sources"/*.mjs)
+  built=$cache/node-guest/$key
+  if [ ! -d "$built" ]; then
     new_scratch
     say "node: installing the packages of package-lock.json"
-    cp "$here/package.json" "$here/package-lock.json" "$here/bundle.mjs" "$scratch"
-    (cd "$scratch" && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >&2)
-    say "node: bundling iii-sdk"
-    (cd "$scratch" && node bundle.mjs "$scratch/out/iii-sdk")
-    (cd "$scratch/out" && tar --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 -cf - iii-sdk | gzip -9n > "$scratch/sdk.tar.gz")
-    mv "$scratch/sdk.tar.gz" "$archive"
+    cp "$here/package.json" "$here/package-lock.json" "$here/bundle.mjs" "$here/hosts.mjs" "$scratch"
+    (cd "$scratch" && npm ci --prefer-offline --ignore-scripts --no-audit --no-fund --loglevel=error >&2)
+    say "node: bundling iii-sdk and the hosts of handlers and programs"
+    mkdir "$scratch/built"
+    (cd "$scratch" && node bundle.mjs "$scratch/out/iii-sdk" && node hosts.mjs "$sources" "$scratch/built/node")
+    (cd "$scratch/out" && tar --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 -cf - iii-sdk | gzip -9n > "$scratch/built/node-sdk.tar.gz")
+    mkdir -p "$cache/node-guest"
+    mv "$scratch/built" "$built"
     rm -rf "$scratch"
   fi
   mkdir -p "$generated"
-  cmp -s "$archive" "$generated/node-sdk.tar.gz" || cp "$archive" "$generated/node-sdk.tar.gz"
-  say "node: iii-sdk bundle ready ($(wc -c < "$archive") bytes)"
+  # Left alone if nothing has changed, so that the agent is not built anew.
+  if ! diff -rq --exclude=.gitkeep "$built" "$generated" >/dev/null; then
+    rm -rf "$generated/node"
+    cp -r "$built/." "$generated"
+  fi
+  say "node: iii-sdk bundle ready ($(wc -c < "$built/node-sdk.tar.gz") bytes)"
 }
 
 build_python() {
