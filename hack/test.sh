@@ -1,11 +1,18 @@
 #!/usr/bin/env bash
 # test.sh ARGUMENT... runs go test with the race detector and sums up. The whole
 # output is in out/test.log too.
+#
+# A few tests wait for real processes on a machine that may be busy. If no more
+# than MAX_AGAIN tests have failed, without a data race or a panic, they alone are
+# run once more, and those that pass then are named as unstable at the end: the run
+# counts as passed, and each of them is a defect to be found, in the test or in
+# what it tests.
 set -uo pipefail
 # shellcheck source=hack/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 cd "$ROOT" || exit 2
 
+MAX_AGAIN=3
 mkdir -p out
 log=out/test.log
 began=$SECONDS
@@ -19,17 +26,56 @@ fi
 # Per package the time limit is far above
 # what any needs, so that a hang shows its goroutines instead of eating the hour.
 run_tests() { go test "${race[@]}" -timeout 30m "$@" 2>&1 | tee "$log"; }
+
+# failed_tests prints a line for each package that failed: its name and its failed
+# tests, none if it failed in another way.
+failed_tests() {
+  awk '/^--- FAIL: / { tests = tests " " $3 }
+    /^(ok|\?) / { tests = "" }
+    /^FAIL[[:space:]]+[^[:space:]]/ { print $2 tests; tests = "" }' "$1"
+}
+
+# again runs the failed tests of one package once more, with the flags of this run.
+again() {
+  local package=$1 pattern
+  shift
+  pattern="^($(IFS='|'; echo "$*"))\$"
+  say "once more, alone: $package $*"
+  go test "${race[@]}" -timeout 30m -count=1 "${flags[@]}" -run "$pattern" "$package" 2>&1 | tee -a out/test-again.log
+}
+
 PROGRESS_SECONDS=60 with_progress "testing" run_tests "$@"
 status=$?
 
 passed=$(grep -c '^ok ' "$log")
-failed=$(grep -E '^FAIL[[:space:]]+[^[:space:]]' "$log" | awk '{print $2}')
-printf '\n%s packages passed in %s s\n' "$passed" "$((SECONDS - began))"
-if [[ -n $failed ]]; then
-  printf 'FAILED:\n'
-  printf '  %s\n' $failed
+mapfile -t failed < <(failed_tests "$log")
+unstable=()
+flags=()
+for argument in "$@"; do [[ $argument == -* ]] && flags+=("$argument"); done
+count=$(grep -c '^--- FAIL: ' "$log")
+if ((status != 0 && count > 0 && count <= MAX_AGAIN)) && ! grep -qE '^(WARNING: DATA RACE|panic: )' "$log"; then
+  : >out/test-again.log
+  status=0
+  for line in "${failed[@]}"; do
+    read -ra words <<<"$line"
+    if ((${#words[@]} > 1)) && PROGRESS_SECONDS=60 with_progress "testing again" again "${words[@]}"; then
+      unstable+=("$line")
+    else
+      status=1
+    fi
+  done
 fi
-if ((status == 0 && passed == 0)); then
+
+printf '\n%s packages passed in %s s\n' "$((passed + ${#unstable[@]}))" "$((SECONDS - began))"
+if ((status != 0)) && ((${#failed[@]})); then
+  printf 'FAILED:\n'
+  printf '  %s\n' "${failed[@]}"
+fi
+if ((${#unstable[@]})); then
+  printf 'UNSTABLE, passed when run once more:\n'
+  printf '  %s\n' "${unstable[@]}"
+fi
+if ((status == 0 && passed + ${#unstable[@]} == 0)); then
   say "no test ran"
   exit 1
 fi
