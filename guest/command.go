@@ -70,9 +70,10 @@ func (p AgentProgram) Unplant(request wire.UnplantRequest) Command {
 	return p.command(wire.CommandUnplant, request, upkeepTimeout)
 }
 
-// Call calls a planted source's handler.
+// Call calls a planted source's handler. Its payload must be valid JSON.
 func (p AgentProgram) Call(request wire.CallRequest) Command {
-	return p.command(wire.CommandCall, request, milliseconds(request.TimeoutMs))
+	stdin, err := wire.EncodeCall(request)
+	return p.encoded(wire.CommandCall, stdin, err, milliseconds(request.TimeoutMs))
 }
 
 // Run runs a whole program.
@@ -112,6 +113,10 @@ func (p AgentProgram) Discard(request wire.DiscardRequest) Command {
 // the agent refuses the empty request that results.
 func (p AgentProgram) command(name string, request any, limit time.Duration) Command {
 	stdin, err := wire.Marshal(request)
+	return p.encoded(name, stdin, err, limit)
+}
+
+func (p AgentProgram) encoded(name string, stdin []byte, err error, limit time.Duration) Command {
 	if err != nil {
 		stdin = nil
 	}

@@ -60,7 +60,7 @@ func TestCommands(t *testing.T) {
 		"call takes two seconds more than its deadline": {program.Call(wire.CallRequest{
 			Language: wire.Python, SourceDigest: "d", Payload: json.RawMessage(`{"id":9007199254740993}`), TimeoutMs: 1500,
 			Context: wire.CallContext{FunctionID: "a::b"}, Bus: wire.Bus{WorkerName: "w"}}), "call",
-			`{"language":"python","sourceDigest":"d","payload":{"id":9007199254740993},"context":{"function_id":"a::b"},"timeoutMs":1500,"workerName":"w"}`, 3500 * time.Millisecond},
+			`{"payload":{"id":9007199254740993},"language":"python","sourceDigest":"d","context":{"function_id":"a::b"},"timeoutMs":1500,"workerName":"w"}`, 3500 * time.Millisecond},
 		"run": {program.Run(wire.RunRequest{Language: wire.Node, Source: "1", TimeoutMs: 10, Stdin: []byte("x")}), "run",
 			`{"language":"node","source":"1","stdin":"eA==","timeoutMs":10}`, 2010 * time.Millisecond},
 		"cancel": {program.Cancel(wire.CancelRequest{Token: "t"}), "cancel", `{"token":"t"}`, 32 * time.Second},
@@ -70,7 +70,8 @@ func TestCommands(t *testing.T) {
 		"link": {program.Link(wire.LinkRequest{Calls: wire.LinkEnd{ChannelID: "c", AccessKey: "k"}, ProgramDigest: "d"}), "link",
 			`{"calls":{"channelId":"c","accessKey":"k"},"replies":{"channelId":"","accessKey":""},"programDigest":"d"}`, 32 * time.Second},
 		"discard": {program.Discard(wire.DiscardRequest{Path: "/p"}), "discard", `{"path":"/p"}`, 32 * time.Second},
-		"a payload that is not JSON leaves nothing to send": {program.Call(wire.CallRequest{Payload: json.RawMessage(`{`), TimeoutMs: 1}), "call", "", 2001 * time.Millisecond},
+		"metadata that is not JSON leaves nothing to send": {program.Call(wire.CallRequest{
+			Context: wire.CallContext{Metadata: json.RawMessage(`{`)}, TimeoutMs: 1}), "call", "", 2001 * time.Millisecond},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
