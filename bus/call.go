@@ -24,6 +24,10 @@ type Call struct {
 	// Traceparent and Baggage are W3C trace context. Where they are empty, the
 	// span and the baggage of the call's context are sent, if it has any.
 	Traceparent, Baggage string
+
+	// encoded: Data is what an encoder made, and Metadata absent, so that neither
+	// need be looked through again.
+	encoded bool
 }
 
 // Call calls a function and waits for its result, nil when it has none. Without
@@ -86,7 +90,7 @@ func Invoke[Res any](ctx context.Context, c *Client, functionID string, request 
 	if err != nil {
 		return result, fmt.Errorf("calling %s: encoding the request: %w", functionID, err)
 	}
-	answer, err := c.Call(ctx, Call{FunctionID: functionID, Data: data})
+	answer, err := c.Call(ctx, Call{FunctionID: functionID, Data: data, encoded: true})
 	if err != nil || len(answer) == 0 {
 		return result, err
 	}
@@ -102,7 +106,7 @@ func (c *Client) roundTrip(ctx context.Context, call Call, action *protocol.Acti
 		return nil, notConnected(call)
 	}
 	id := uuid.NewString()
-	frame, err := encode(call.traced(ctx).message(id, action))
+	frame, err := call.frame(ctx, id, action)
 	if err != nil {
 		return nil, fmt.Errorf("calling %s: %w", call.FunctionID, err)
 	}
@@ -157,6 +161,14 @@ func (c *Client) withDeadline(ctx context.Context) (context.Context, context.Can
 		return context.WithCancel(ctx)
 	}
 	return context.WithTimeout(ctx, c.options.CallTimeout)
+}
+
+func (call Call) frame(ctx context.Context, id string, action *protocol.Action) ([]byte, error) {
+	message := call.traced(ctx).message(id, action)
+	if call.encoded {
+		return bounded(protocol.EncodeText(message))
+	}
+	return encode(message)
 }
 
 func (call Call) message(id string, action *protocol.Action) *protocol.InvokeFunction {

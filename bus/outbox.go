@@ -22,8 +22,9 @@ const (
 var errOverflow = errors.New("the engine does not read: outbound queue is full")
 
 // encode is protocol.Encode with the size limit.
-func encode(msg protocol.Message) ([]byte, error) {
-	frame, err := protocol.Encode(msg)
+func encode(msg protocol.Message) ([]byte, error) { return bounded(protocol.Encode(msg)) }
+
+func bounded(frame []byte, err error) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}

@@ -85,6 +85,15 @@ func decodeFields(frame []byte, msg Message) error {
 // Encode writes one frame. Values of json.RawMessage must be valid JSON in UTF-8,
 // else it is an error; HTML characters stay as they are.
 func Encode(msg Message) ([]byte, error) {
+	if !validRaws(msg) {
+		return nil, fmt.Errorf("encoding a %s frame: a raw value is not JSON", msg.MessageType())
+	}
+	return EncodeText(msg)
+}
+
+// EncodeText is Encode for messages whose raw values an encoder made: it checks
+// that they are UTF-8, as encoders let raw values within theirs be anything.
+func EncodeText(msg Message) ([]byte, error) {
 	frame, hot := appendMessage(make([]byte, 0, size(msg)), msg)
 	if !hot {
 		var err error
@@ -92,11 +101,8 @@ func Encode(msg Message) ([]byte, error) {
 			return nil, fmt.Errorf("encoding a %s frame: %w", msg.MessageType(), err)
 		}
 	}
-	switch {
-	case !utf8.Valid(frame):
+	if !utf8.Valid(frame) {
 		return nil, fmt.Errorf("encoding a %s frame: a raw value is not UTF-8", msg.MessageType())
-	case hot && !validRaws(msg):
-		return nil, fmt.Errorf("encoding a %s frame: a raw value is not JSON", msg.MessageType())
 	}
 	return frame, nil
 }
