@@ -26,12 +26,12 @@ new_scratch() { mkdir -p "$cache"; scratch=$(mktemp -d "$cache/.new-XXXXXX"); }
 
 build_node() {
   sources=$here/../agent/node
-  key=$(digest "$here/package-lock.json" "$here/package.json" "$here/bundle.mjs" "$here/hosts.mjs" "$sources"/*.mjs)
+  key=$(digest "$here/package-lock.json" "$here/package.json" "$here/bundle.mjs" "$here/hosts.mjs" "$here/load.cjs" "$sources"/*.mjs)
   built=$cache/node-guest/$key
   if [ ! -d "$built" ]; then
     new_scratch
     say "node: installing the packages of package-lock.json"
-    cp "$here/package.json" "$here/package-lock.json" "$here/bundle.mjs" "$here/hosts.mjs" "$scratch"
+    cp "$here/package.json" "$here/package-lock.json" "$here/bundle.mjs" "$here/hosts.mjs" "$here/load.cjs" "$scratch"
     (cd "$scratch" && npm ci --prefer-offline --ignore-scripts --no-audit --no-fund --loglevel=error >&2)
     say "node: bundling iii-sdk and the hosts of handlers and programs"
     mkdir "$scratch/built"

@@ -2,8 +2,9 @@
 // which Node can load synchronously at the first use of the global `iii`, and
 // writes a package around it: node bundle.mjs OUTPUT_FOLDER.
 // Not minified: an error thrown from a minified bundle prints the whole line.
+// Processes that load it share what V8 made of it, by way of load.cjs.
 import { createRequire } from 'node:module';
-import { readFileSync, mkdirSync, writeFileSync } from 'node:fs';
+import { copyFileSync, readFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
@@ -39,15 +40,16 @@ const manifest = { name: installed.name, version: installed.version, license: in
 const writeManifest = (more) =>
   writeFileSync(join(output, 'package.json'), `${JSON.stringify({ ...manifest, ...more }, null, 2)}\n`);
 writeManifest(); // the SDK reads its version from it as it loads
+copyFileSync(join(here, 'load.cjs'), join(output, 'dist/load.cjs'));
 
 const bundle = createRequire(import.meta.url)(join(output, 'dist/bundle.cjs'));
 const exportsMap = {};
 for (const name of entries) {
   const file = local(name);
   const names = Object.keys(bundle[file]).filter((key) => /^[A-Za-z_$][\w$]*$/.test(key) && key !== 'default');
-  writeFileSync(join(output, `dist/${file}.cjs`), `module.exports = require('./bundle.cjs').${file};\n`);
+  writeFileSync(join(output, `dist/${file}.cjs`), `module.exports = require('./load.cjs').${file};\n`);
   writeFileSync(join(output, `dist/${file}.mjs`),
-    `import bundle from './bundle.cjs';\nexport const { ${names.join(', ')} } = bundle.${file};\n`);
+    `import bundle from './load.cjs';\nexport const { ${names.join(', ')} } = bundle.${file};\n`);
   exportsMap[name ? `./${name}` : '.'] = { import: `./dist/${file}.mjs`, require: `./dist/${file}.cjs` };
 }
 if (typeof bundle.index.registerWorker !== 'function') throw new Error('the bundle has no registerWorker');

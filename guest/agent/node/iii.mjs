@@ -2,6 +2,7 @@
 // probing and serializing it never connects; calling one of its methods does.
 import { createRequire } from 'node:module';
 import { inspect } from 'node:util';
+import { readFileSync } from 'node:fs';
 import { bus } from './bus.mjs';
 
 // What the pinned SDK's client offers. Only a call of one of these connects, so
@@ -121,6 +122,19 @@ const joined = (...members) => members.filter(Boolean).join(',');
 function uniqueName(name) {
   const { randomBytes } = require('node:crypto');
   return name && `${name}:${randomBytes(4).toString('hex')}`;
+}
+
+/**
+ * Loads the SDK ahead of the first use of `iii`, in a process that waits for its
+ * call: the SDK takes longer to load than Node takes to start. Only for sources
+ * that seem to use it, which is told by the name.
+ */
+export function preload(source) {
+  try {
+    if (/\biii\b/.test(readFileSync(source, 'utf8'))) loadSDK('iii-sdk');
+  } catch {
+    // Whoever uses it is told.
+  }
 }
 
 /** Loads the SDK or a part of it, synchronously. */

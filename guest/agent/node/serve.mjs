@@ -5,7 +5,7 @@ import { close, open, readNext } from './requests.mjs';
 import { finish } from './channels.mjs';
 import { begin, receiveFirst, sendBegun, sendDone, sendReady } from './channel.mjs';
 import { call, load, watch } from './handler.mjs';
-import { install, setDeadline, shutdown } from './iii.mjs';
+import { install, preload, setDeadline, shutdown } from './iii.mjs';
 import { keepEnvironment, setEnvironment } from './variables.mjs';
 
 const SHUTDOWN_MS = 2000;
@@ -22,6 +22,7 @@ async function main() {
   const handler = await load(envelope.source, envelope.handler);
   if (!handler) exit(1);
   if (envelope.shared) keepEnvironment();
+  preload(envelope.source);
   sendReady();
   for (;;) {
     const request = await readNext(requests);
