@@ -15,6 +15,9 @@ type Instance struct {
 	ID   sandbox.ID
 	// Slots is how many programs the back end runs in it at the same time.
 	Slots int
+	// Template names what it was made from: a source that loads in one sandbox loads
+	// in another of the same template. Empty: not known.
+	Template string
 }
 
 type instanceState struct {
@@ -42,7 +45,7 @@ func (t *Table) setInstance(runtime Runtime, instance Instance) (added bool) {
 	state := t.runtime(runtime)
 	state.wanted = false
 	if known, ok := state.instances[instance.Name]; ok && known.ID == instance.ID {
-		known.Slots = instance.Slots
+		known.Slots, known.Template = instance.Slots, instance.Template
 	} else {
 		state.instances[instance.Name] = &instanceState{
 			Instance: instance, planted: map[string]struct{}{}, lastUse: t.clock.Now(),

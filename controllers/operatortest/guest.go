@@ -25,6 +25,7 @@ type Guest struct {
 	mu        sync.Mutex
 	planted   map[sandbox.ID]map[string]string
 	plants    int
+	checks    int
 	cancelled []string
 	outfits   []string
 	call      func(context.Context, wire.CallRequest) (wire.Reply, error)
@@ -69,6 +70,13 @@ func (g *Guest) Plants() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.plants
+}
+
+// Checks counts the plants that were not known to load.
+func (g *Guest) Checks() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.checks
 }
 
 // Exec implements fake.ExecFunc.
@@ -175,27 +183,35 @@ func (g *Guest) plant(id sandbox.ID, r wire.PlantRequest) wire.Reply {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.plants++
-	for i, line := range strings.Split(r.Source, "\n") {
-		if strings.Contains(line, "BROKEN") {
-			return wire.Reply{Error: &wire.Failure{
-				Kind: wire.LoadFailed, Type: "SyntaxError", Message: "Unexpected identifier", Line: i + 1,
-			}}
+	if !r.Known {
+		g.checks++
+		if failure := check(r); failure != nil {
+			return wire.Reply{Error: failure}
 		}
-	}
-	if _, thrown, ok := strings.Cut(r.Source, "THROWS "); ok {
-		return wire.Reply{Error: &wire.Failure{Kind: wire.LoadFailed, Type: "Error", Message: thrown}}
-	}
-	if strings.Contains(r.Source, "SLOW") {
-		return wire.Reply{Error: wire.Failf(wire.TimedOut, "the source did not load in time")}
-	}
-	if !strings.Contains(r.Source, r.Handler) {
-		return wire.Reply{Error: wire.Failf(wire.HandlerMissing, "the source defines no function %s", r.Handler)}
 	}
 	if g.planted[id] == nil {
 		g.planted[id] = map[string]string{}
 	}
 	g.planted[id][r.SourceDigest] = r.Source
 	return wire.Reply{}
+}
+
+func check(r wire.PlantRequest) *wire.Failure {
+	for i, line := range strings.Split(r.Source, "\n") {
+		if strings.Contains(line, "BROKEN") {
+			return &wire.Failure{Kind: wire.LoadFailed, Type: "SyntaxError", Message: "Unexpected identifier", Line: i + 1}
+		}
+	}
+	if _, thrown, ok := strings.Cut(r.Source, "THROWS "); ok {
+		return &wire.Failure{Kind: wire.LoadFailed, Type: "Error", Message: thrown}
+	}
+	if strings.Contains(r.Source, "SLOW") {
+		return wire.Failf(wire.TimedOut, "the source did not load in time")
+	}
+	if !strings.Contains(r.Source, r.Handler) {
+		return wire.Failf(wire.HandlerMissing, "the source defines no function %s", r.Handler)
+	}
+	return nil
 }
 
 func (g *Guest) unplant(id sandbox.ID, r wire.UnplantRequest) wire.Reply {

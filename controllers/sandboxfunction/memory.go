@@ -38,8 +38,10 @@ type functionMemory struct {
 	failed *plantFailure
 	// slow is a source that took too long to load.
 	slow doubt
-	// checked is the source and handler that a sandbox proved good.
-	checked check
+	// checked is the source and handler that a sandbox proved good, and checkedIn the
+	// template of that sandbox.
+	checked   check
+	checkedIn string
 	// schemas are those of the generation that was looked at last.
 	schemas *schemas
 	// plants are those under way, with the keys of their operations, nil if there are
@@ -70,6 +72,7 @@ type planting struct {
 	runtime  publish.Runtime
 	instance string
 	id       sandbox.ID
+	template string
 }
 
 type plantFailure struct {

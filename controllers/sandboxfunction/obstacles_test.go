@@ -145,6 +145,18 @@ var _ = Describe("The source of a function", func() {
 		Expect(call(ctx, "shop::price")).To(Equal("handler v1"), "a call waits for the new sandbox")
 		read(ctx, fn)
 		Expect(fn.ResourceVersion).To(Equal(version), "a source that was checked stays Ready")
+		Expect(stack.Guest.Plants()).To(Equal(2))
+		Expect(stack.Guest.Checks()).To(Equal(1), "and is not checked again")
+	})
+
+	It("has its source checked again in a sandbox that was made otherwise", func(ctx SpecContext) {
+		fn := function("price", "shop::price", "handler v1")
+		create(ctx, fn)
+		eventually(ctx, fn, ready)
+		runtime := &v1alpha1.SandboxRuntime{ObjectMeta: metav1.ObjectMeta{Namespace: stack.Namespace, Name: fn.Status.RuntimeName}}
+		change(ctx, runtime, func() { runtime.Spec.Env = []v1alpha1.EnvVar{{Name: "MODE", Value: ptr.To("other")}} })
+		Eventually(stack.Guest.Plants).Should(Equal(2))
+		Expect(stack.Guest.Checks()).To(Equal(2))
 	})
 })
 

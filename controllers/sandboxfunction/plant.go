@@ -70,6 +70,12 @@ func isVerified(sc *scope, want check) bool {
 		ready != nil && ready.Reason != sandboxv1alpha1.SandboxFunctionSourceInvalidReason
 }
 
+// provedIn says that a sandbox of the same template has proved the source good, so
+// that a call which wakes the runtime need not wait for that again.
+func (m *functionMemory) provedIn(p planting) bool {
+	return p.template != "" && m.checked == p.check && m.checkedIn == p.template
+}
+
 func (r *Reconciler) startPlants(sc *scope, missing []publish.Instance, want check) {
 	if wait := sc.known.plantAfter.Sub(r.Clock.Now()); len(missing) > 0 && wait > 0 {
 		sc.requeueIn(wait)
@@ -81,12 +87,12 @@ func (r *Reconciler) startPlants(sc *scope, missing []publish.Instance, want che
 }
 
 func (r *Reconciler) startPlant(sc *scope, instance publish.Instance, want check) {
-	p := planting{check: want, runtime: sc.runtime, instance: instance.Name, id: instance.ID}
+	p := planting{check: want, runtime: sc.runtime, instance: instance.Name, id: instance.ID, template: instance.Template}
 	if _, runs := sc.known.plants[p]; runs {
 		return
 	}
 	request := wire.PlantRequest{Language: sc.language, SourceDigest: want.digest, Handler: want.handler,
-		Isolation: wire.Isolation(sc.obj.Spec.Isolation)}
+		Isolation: wire.Isolation(sc.obj.Spec.Isolation), Known: sc.known.provedIn(p)}
 	operation, key, uid := "plant/"+uuid.NewString(), sc.key, sc.obj.UID
 	started := r.plants.Start(operation, func(ctx context.Context) (struct{}, error) {
 		err := r.plantInTurn(ctx, key, uid, instance.ID, request)
@@ -167,7 +173,7 @@ func (r *Reconciler) collectPlant(sc *scope, p planting, want check, err error) 
 	switch {
 	case err == nil:
 		if p.check == want {
-			sc.known.checked = want
+			sc.known.checked, sc.known.checkedIn = want, p.template
 		}
 	case errors.As(err, &failure) && blamesSource(failure.Kind):
 		if p.check == want && !r.spare(sc, want, failure) {

@@ -56,6 +56,7 @@ func wasVerified(obj *sandboxv1alpha1.SandboxRuntime) bool {
 func (r *Reconciler) takeOver(sc *scope, status sandboxv1alpha1.InstanceStatus, found fleet.Instance) *instance {
 	r.Table.SetInstance(sc.runtime, publish.Instance{
 		Name: status.Name, ID: found.Info.ID, Slots: found.Info.ExecInFlight + found.Info.ExecSlotsFree,
+		Template: status.TemplateDigest,
 	})
 	sc.obj.Status.Isolation = found.Info.Isolation
 	return &instance{InstanceStatus: status, id: found.Info.ID, nonce: found.Marker.Nonce, since: r.Clock.Now()}

@@ -53,7 +53,7 @@ func (r *Reconciler) observe(sc *scope, i *instance, info sandbox.Info) {
 	sc.obj.Status.Isolation = info.Isolation
 	if i.State == sandboxv1alpha1.InstanceReady {
 		r.Table.SetInstance(sc.runtime, publish.Instance{
-			Name: i.Name, ID: i.id, Slots: info.ExecInFlight + info.ExecSlotsFree,
+			Name: i.Name, ID: i.id, Slots: info.ExecInFlight + info.ExecSlotsFree, Template: i.TemplateDigest,
 		})
 	}
 }

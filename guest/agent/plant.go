@@ -20,7 +20,8 @@ func isHex(text string, digits int) bool {
 }
 
 // plant stores a source under its digest and checks, in an interpreter, that it
-// loads and defines its handler. A source that does not is removed again.
+// loads and defines its handler, unless that is known. A source that does not is
+// removed again.
 func plant(home folder, request wire.PlantRequest) wire.Reply {
 	if failure := checkPlant(request); failure != nil {
 		return failed(failure)
@@ -31,12 +32,10 @@ func plant(home folder, request wire.PlantRequest) wire.Reply {
 	if err := writeAtomically(path, []byte(request.Source), 0o644); err != nil {
 		return failed(wire.Failf(wire.Internal, "writing the source: %v", err))
 	}
-	reply := host{
-		home: home, language: request.Language, dir: home.function(request.SourceDigest),
-		env:      environment(home, request.Bus, request.Env),
-		envelope: envelope{Mode: "check", Source: path, Handler: orDefault(request.Handler)},
-		timeout:  time.Duration(positiveOr(int(request.TimeoutMs), defaultCheckTimeoutMs)) * time.Millisecond,
-	}.serve()
+	reply := wire.Reply{}
+	if !request.Known {
+		reply = loads(home, request, path)
+	}
 	// Another function may already live on this very source under another name.
 	if reply.Error != nil && !known {
 		_ = os.Remove(path)
@@ -47,6 +46,16 @@ func plant(home folder, request wire.PlantRequest) wire.Reply {
 		warm(home, request)
 	}
 	return reply
+}
+
+// loads checks a source that is in place.
+func loads(home folder, request wire.PlantRequest, path string) wire.Reply {
+	return host{
+		home: home, language: request.Language, dir: home.function(request.SourceDigest),
+		env:      environment(home, request.Bus, request.Env),
+		envelope: envelope{Mode: "check", Source: path, Handler: orDefault(request.Handler)},
+		timeout:  time.Duration(positiveOr(int(request.TimeoutMs), defaultCheckTimeoutMs)) * time.Millisecond,
+	}.serve()
 }
 
 // warm lets the supervisor make processes ready for the calls of a source.

@@ -120,3 +120,22 @@ func TestPlant_otherHandlerName(t *testing.T) {
 		}
 	}
 }
+
+// What is known to load is put in place without starting an interpreter.
+func TestPlant_known(t *testing.T) {
+	guest := newGuest(t)
+	for language, source := range map[wire.Language]string{wire.Node: "throw new Error('loaded')", wire.Python: "raise Exception('loaded')\n"} {
+		request := wire.PlantRequest{Language: language, Source: source, SourceDigest: digestOf(source), Known: true}
+		if reply := guest.exec(wire.CommandPlant, request); reply.Error != nil {
+			t.Errorf("%s: %v", language, reply.Error)
+		}
+		reply := guest.exec(wire.CommandCall, callRequest(language, digestOf(source), "0"))
+		if reply.Error == nil || reply.Error.Kind != wire.LoadFailed {
+			t.Errorf("%s: called: %+v", language, reply)
+		}
+		request.SourceDigest = digestOf("another")
+		if reply := guest.exec(wire.CommandPlant, request); reply.Error == nil || reply.Error.Kind != wire.BadRequest {
+			t.Errorf("%s: with another digest: %+v", language, reply)
+		}
+	}
+}

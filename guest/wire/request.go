@@ -86,6 +86,9 @@ type PlantRequest struct {
 	Source       string `json:"source"`
 	// handler: name of the callable; empty means DefaultHandler.
 	Handler string `json:"handler,omitempty"`
+	// known: the source has passed the check, with this handler, in a guest that was
+	// made alike. It is put in place without another check, which takes an interpreter.
+	Known bool `json:"known,omitempty"`
 	// timeoutMs: limit of the load check; 0 means 10,000.
 	TimeoutMs int64 `json:"timeoutMs,omitempty"`
 	// warm: once the source has passed its check, processes for warm calls are
