@@ -50,6 +50,7 @@ func parseFlags(args []string, getenv func(string) string, out io.Writer) (optio
 	flags.DurationVar(&o.MaxTimeout, "max-timeout", 30*time.Second, "Largest limit that a bus caller of run can ask for.")
 	flags.DurationVar(&o.IdleTimeout, "idle-timeout", 900*time.Second, "Idle time of runtimes that name none.")
 	flags.BoolVar(&o.WarmGuests, "warm-guests", true, "Keep processes ready in sandboxes for the next calls of their functions; without it every call starts an interpreter.")
+	flags.BoolVar(&o.CallLinks, "call-links", true, "Keep a connection to sandboxes with busAccess whose functions are called often, over which calls go without an exec each. Needs --warm-guests.")
 	flags.BoolVar(&o.InjectGuidance, "inject-guidance", true, "Tell agents on the bus, in their system prompt, how to use the functions of this worker.")
 	flags.BoolVar(&o.OpenCapabilities, "open-capabilities", false, "Show runtime and sandbox ids in list_runtimes and events to everybody on the bus, as the original worker does. Whoever sees one can enter or destroy what it names.")
 	flags.BoolVar(&o.AllowForceTeardown, "allow-force-teardown", false, "Let bus callers remove SandboxFunctions that kubectl made, by teardown with force.")

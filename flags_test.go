@@ -20,7 +20,7 @@ func defaults(change ...func(*options)) options {
 			BusURL: "ws://localhost:49134", GuestBusURL: "ws://localhost:49134", WorkerName: "sandbox-code-runner",
 			RunsNamespace: "sandbox-runs", OperatorNamespace: "sandbox-operator-system",
 			DefaultTimeout: 5 * time.Second, MaxTimeout: 30 * time.Second, IdleTimeout: 15 * time.Minute,
-			WarmGuests: true, InjectGuidance: true,
+			WarmGuests: true, CallLinks: true, InjectGuidance: true,
 		},
 		metricsAddress: "0", probeAddress: ":8081",
 	}
@@ -67,14 +67,14 @@ func TestParseFlags(t *testing.T) {
 				"--worker-name=w", "--default-timeout=1ms", "--max-timeout=290s", "--idle-timeout=168h",
 				"--require-bus-isolation", "--leader-elect", "--metrics-bind-address=:8080", "--health-probe-bind-address=0",
 				"--inject-guidance=false", "--open-capabilities", "--allow-force-teardown", "--allow-shared-prefixes",
-				"--warm-guests=false",
+				"--warm-guests=false", "--call-links=false",
 			},
 			want: defaults(func(o *options) {
 				o.WorkerName, o.DefaultTimeout, o.MaxTimeout, o.IdleTimeout = "w", time.Millisecond, 290*time.Second, 168*time.Hour
 				o.RequireBusIsolation = true
 				o.leaderElect, o.metricsAddress, o.probeAddress = true, ":8080", "0"
 				o.InjectGuidance, o.OpenCapabilities, o.AllowForceTeardown = false, true, true
-				o.AllowSharedPrefixes, o.WarmGuests = true, false
+				o.AllowSharedPrefixes, o.WarmGuests, o.CallLinks = true, false, false
 			}),
 		},
 	} {

@@ -32,6 +32,7 @@ import (
 	"github.com/sandbox-operator/sandbox-operator/controllers/sandboxruntime"
 	"github.com/sandbox-operator/sandbox-operator/guest"
 	"github.com/sandbox-operator/sandbox-operator/guest/runner"
+	"github.com/sandbox-operator/sandbox-operator/guest/runner/link"
 	"github.com/sandbox-operator/sandbox-operator/sandbox"
 	"github.com/sandbox-operator/sandbox-operator/sandbox/capacity"
 	"github.com/sandbox-operator/sandbox-operator/sandbox/fleet"
@@ -62,6 +63,8 @@ type Options struct {
 	DefaultTimeout, MaxTimeout time.Duration
 	// WarmGuests lets guests keep processes ready for the calls of functions.
 	WarmGuests bool
+	// CallLinks lets calls that use those go over links, where guests have the bus.
+	CallLinks bool
 	// IdleTimeout is the idle time of runtimes that name none.
 	IdleTimeout time.Duration
 	// InjectGuidance, OpenCapabilities and AllowForceTeardown are those of
@@ -89,6 +92,7 @@ type Operator struct {
 	guestBus  *guestaccess.Access
 	guests    *guestaccess.Service
 	prober    *guestaccess.Prober
+	links     *link.Set
 }
 
 // New builds the parts and ties them together. It reads the operator's
@@ -196,6 +200,13 @@ func (op *Operator) newParts(o Options, program guest.AgentProgram, operatorID s
 	}
 	p.runner = runner.New(p.provider, program)
 	p.runner.Warm = o.WarmGuests
+	if op.links, err = op.newLinks(p, program); err != nil {
+		return p, err
+	}
+	p.runner.Links = op.links
+	if p.runner.Metrics, err = runner.NewMetrics(p.registry, op.links); err != nil {
+		return p, err
+	}
 	p.table = publish.NewTable(p.clock, publish.Hooks{})
 	p.server = &publish.Server{
 		Table: p.table, Guest: p.runner, WorkerName: o.WorkerName, Logger: logger("publish"), Metrics: callMetrics,
@@ -317,6 +328,7 @@ func (op *Operator) runBus(ctx context.Context) error {
 		}
 	})()
 	err = op.bus.Run(busCtx)
+	op.closeLinks()
 	// Calls that ended with the bus have left objects to delete.
 	drainCtx, stop := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
 	defer stop()

@@ -16,8 +16,8 @@ import (
 	"github.com/sandbox-operator/sandbox-operator/sandbox"
 )
 
-// Server is the call path of published functions: decode, route, one exec of
-// the agent, encode.
+// Server is the call path of published functions: decode, route, one call of the
+// agent, encode.
 type Server struct {
 	// Table routes calls.
 	Table *Table

@@ -1,5 +1,6 @@
 // Package runner is the operator's side of the agent: it boots sandboxes with
-// the agent in them and runs the agent's subcommands there, one exec each.
+// the agent in them and runs the agent's subcommands there, one exec each but for
+// calls that go over links.
 package runner
 
 import (
@@ -15,6 +16,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/sandbox-operator/sandbox-operator/guest"
+	"github.com/sandbox-operator/sandbox-operator/guest/runner/link"
 	"github.com/sandbox-operator/sandbox-operator/guest/wire"
 	"github.com/sandbox-operator/sandbox-operator/sandbox"
 )
@@ -30,6 +32,11 @@ type Runner struct {
 	// Warm lets guests keep processes ready, and calls use them. It must not
 	// change once the runner is used.
 	Warm bool
+	// Links deliver calls where they are the faster way; nil has each call executed.
+	// It too must not change any more.
+	Links *link.Set
+	// Metrics counts the calls; nil counts nothing.
+	Metrics *Metrics
 }
 
 // New returns a runner for a provider and an agent.
@@ -60,14 +67,6 @@ func (r *Runner) Unplant(ctx context.Context, id sandbox.ID, digest string) erro
 	return err
 }
 
-// Call calls a planted handler. What the handler did, good or bad, is in the
-// reply; an error means that the call may not have reached it, but for a
-// *ResultLostError, after which it has.
-func (r *Runner) Call(ctx context.Context, id sandbox.ID, req wire.CallRequest) (wire.Reply, error) {
-	req.Warm = r.Warm
-	return r.exchange(ctx, id, r.program.Call(req))
-}
-
 // Run runs a whole program. What the program did is in the reply; an error
 // means that the program may not have run, but for a *ResultLostError.
 func (r *Runner) Run(ctx context.Context, id sandbox.ID, req wire.RunRequest) (wire.Reply, error) {
@@ -79,18 +78,6 @@ func NewToken() string {
 	var random [16]byte
 	_, _ = rand.Read(random[:]) // never fails
 	return hex.EncodeToString(random[:])
-}
-
-// Cancel ends the run, call, installation or setup that was started with a
-// token: the program and all that stems from it. One that has ended, or that the
-// sandbox never saw, is no error, and one that has yet to start will not. What
-// was canceled answers its own caller, with Run.Canceled or wire.Canceled.
-func (r *Runner) Cancel(ctx context.Context, id sandbox.ID, token string) error {
-	reply, err := r.exchange(ctx, id, r.program.Cancel(wire.CancelRequest{Token: token}))
-	if err == nil && reply.Error != nil {
-		return reply.Error
-	}
-	return err
 }
 
 // Install installs packages for all programs of the sandbox. How the installer
@@ -105,6 +92,15 @@ func (r *Runner) Setup(ctx context.Context, id sandbox.ID, req wire.SetupRequest
 }
 
 func (r *Runner) exchange(ctx context.Context, id sandbox.ID, cmd guest.Command) (wire.Reply, error) {
+	reply, err := r.execute(ctx, id, cmd)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	return r.withResult(ctx, id, reply)
+}
+
+// execute is one execution of the agent.
+func (r *Runner) execute(ctx context.Context, id sandbox.ID, cmd guest.Command) (wire.Reply, error) {
 	cmd, err := r.spill(ctx, id, cmd)
 	if err != nil {
 		return wire.Reply{}, err
@@ -119,10 +115,17 @@ func (r *Runner) exchange(ctx context.Context, id sandbox.ID, cmd guest.Command)
 	if err != nil {
 		return wire.Reply{}, &AgentError{ExitCode: result.ExitCode, Stderr: tail(result.Stderr), Err: err}
 	}
-	if reply.ResultFile != nil {
-		reply.Result, err = r.fetch(ctx, id, reply.ResultFile)
-		reply.ResultFile = nil
+	return reply, nil
+}
+
+// withResult puts a result into the reply that did not fit it.
+func (r *Runner) withResult(ctx context.Context, id sandbox.ID, reply wire.Reply) (wire.Reply, error) {
+	if reply.ResultFile == nil {
+		return reply, nil
 	}
+	var err error
+	reply.Result, err = r.fetch(ctx, id, reply.ResultFile)
+	reply.ResultFile = nil
 	return reply, err
 }
 

@@ -106,7 +106,7 @@ var _ = Describe("The docs", func() {
 
 	It("list the metrics that there are", func() {
 		var sources strings.Builder
-		for _, pattern := range []string{"controllers/*/metrics.go", "bus/publish/metrics.go", "sandbox/capacity/metrics.go"} {
+		for _, pattern := range []string{"controllers/*/metrics.go", "bus/publish/metrics.go", "guest/runner/metrics.go", "sandbox/capacity/metrics.go"} {
 			paths, err := filepath.Glob(filepath.Join(root, pattern))
 			Expect(err).NotTo(HaveOccurred())
 			for _, path := range paths {
