@@ -7,18 +7,14 @@ import (
 )
 
 // newLinks returns the links to the guests, nil for none.
-func (op *Operator) newLinks(p parts, program guest.AgentProgram) (*link.Set, error) {
+func (op *Operator) newLinks(p parts, program guest.AgentProgram) *link.Set {
 	if !p.CallLinks || !p.WarmGuests {
-		return nil, nil //nolint:nilnil // There are to be none.
-	}
-	content, err := guest.LinkProgram()
-	if err != nil {
-		return nil, err
+		return nil
 	}
 	return link.NewSet(link.Options{
-		Opener: publish.NewChannels(op.bus), Provider: p.provider, Agent: program, Program: content,
+		Opener: publish.NewChannels(op.bus), Provider: p.provider, Agent: program, Program: guest.LinkProgram,
 		Permit: p.MayLead, Logger: logger("link"),
-	}), nil
+	})
 }
 
 // closeLinks ends the links, once no call is under way.

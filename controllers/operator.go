@@ -200,9 +200,7 @@ func (op *Operator) newParts(o Options, program guest.AgentProgram, operatorID s
 	}
 	p.runner = runner.New(p.provider, program)
 	p.runner.Warm = o.WarmGuests
-	if op.links, err = op.newLinks(p, program); err != nil {
-		return p, err
-	}
+	op.links = op.newLinks(p, program)
 	p.runner.Links = op.links
 	if p.runner.Metrics, err = runner.NewMetrics(p.registry, op.links); err != nil {
 		return p, err

@@ -31,7 +31,7 @@ func newLinkedCallWorld(t *testing.T) (*callWorld, net.Conn) {
 	w, p := newCallWorld(t), pipes{make(chan net.Conn, 1)}
 	w.Guest.Warm = true
 	w.Guest.Links = link.NewSet(link.Options{
-		Opener: p, Provider: w.provider, Agent: guest.AgentProgram{Digest: strings.Repeat("a", 64)}, Program: []byte("link"),
+		Opener: p, Provider: w.provider, Agent: guest.AgentProgram{Digest: strings.Repeat("a", 64)}, Program: func() ([]byte, error) { return []byte("link"), nil },
 	})
 	t.Cleanup(w.Guest.Links.Close)
 	w.boot("0")

@@ -43,7 +43,7 @@ func newLinkedWorld(t *testing.T) *linkedWorld {
 	t.Helper()
 	w := &linkedWorld{world: newWorld(), registry: prometheus.NewRegistry(), calls: make(chan wire.LinkPacket, 16)}
 	w.executes(t, nil)
-	w.set = link.NewSet(link.Options{Opener: w, Provider: w.provider, Agent: program, Program: []byte("#!link")})
+	w.set = link.NewSet(link.Options{Opener: w, Provider: w.provider, Agent: program, Program: func() ([]byte, error) { return []byte("#!link"), nil }})
 	t.Cleanup(w.set.Close)
 	w.Warm, w.Links = true, w.set
 	var err error

@@ -55,11 +55,15 @@ func (s *Set) openLink(id sandbox.ID, b *box) {
 
 // connect opens both sides of a link.
 func (s *Set) connect(ctx context.Context, id sandbox.ID) (io.ReadWriteCloser, error) {
+	program, err := s.program()
+	if err != nil {
+		return nil, err
+	}
 	calls, replies, ends, err := s.options.Opener.Open(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("opening a link: %w", err)
 	}
-	err = s.invite(ctx, id, wire.LinkRequest{Calls: calls, Replies: replies, ProgramDigest: s.digest})
+	err = s.invite(ctx, id, program.content, wire.LinkRequest{Calls: calls, Replies: replies, ProgramDigest: program.digest})
 	if err != nil {
 		_ = ends.Close()
 		return nil, fmt.Errorf("having the guest open a link: %w", err)
@@ -68,7 +72,7 @@ func (s *Set) connect(ctx context.Context, id sandbox.ID) (io.ReadWriteCloser, e
 }
 
 // invite has the guest open its ends, for which it may need the program.
-func (s *Set) invite(ctx context.Context, id sandbox.ID, request wire.LinkRequest) error {
+func (s *Set) invite(ctx context.Context, id sandbox.ID, program []byte, request wire.LinkRequest) error {
 	err := s.ask(ctx, id, request)
 	var failure *wire.Failure
 	if !errors.As(err, &failure) || failure.Kind != wire.NoProgram {
@@ -76,7 +80,7 @@ func (s *Set) invite(ctx context.Context, id sandbox.ID, request wire.LinkReques
 	}
 	err = s.options.Provider.WriteFile(ctx, id, sandbox.WriteFileRequest{
 		Path: s.options.Agent.LinkPath(), Mode: 0o755,
-		Content: bytes.NewReader(s.options.Program), Size: int64(len(s.options.Program)),
+		Content: bytes.NewReader(program), Size: int64(len(program)),
 	})
 	if err != nil {
 		return fmt.Errorf("writing the program: %w", err)

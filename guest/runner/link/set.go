@@ -29,9 +29,10 @@ type Options struct {
 	Opener Opener
 	// Provider reaches the sandboxes in which the links are opened.
 	Provider sandbox.Provider
-	// Agent is what is planted there, Program what guest.LinkProgram returns.
+	// Agent is what is planted there, Program is guest.LinkProgram: it is asked when
+	// the first link is to be opened, since it takes memory.
 	Agent   guest.AgentProgram
-	Program []byte
+	Program func() ([]byte, error)
 	// Permit says whether this process may act on sandboxes now; nil always
 	// permits. While it does not, no call is sent, and links end.
 	Permit func() bool
@@ -54,7 +55,7 @@ const (
 // methods may be called concurrently.
 type Set struct {
 	options Options
-	digest  string
+	program func() (program, error)
 	// limit is maxLinks, but for tests.
 	limit int
 	// ctx ends with the set: an opening is of no single call.
@@ -69,6 +70,18 @@ type Set struct {
 	boxes  map[sandbox.ID]*box
 	open   int
 	closed bool
+}
+
+// program is what opens links in guests, and its digest.
+type program struct {
+	content []byte
+	digest  string
+}
+
+func (o Options) program() (program, error) {
+	content, err := o.Program()
+	digest := sha256.Sum256(content)
+	return program{content, hex.EncodeToString(digest[:])}, err
 }
 
 // box is what is known of a sandbox.
@@ -97,10 +110,9 @@ func NewSet(options Options) *Set {
 	if options.Logger == nil {
 		options.Logger = slog.New(slog.DiscardHandler)
 	}
-	digest := sha256.Sum256(options.Program)
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Set{
-		options: options, digest: hex.EncodeToString(digest[:]), limit: maxLinks, ctx: ctx, cancel: cancel,
+		options: options, program: sync.OnceValues(options.program), limit: maxLinks, ctx: ctx, cancel: cancel,
 		places: make(chan struct{}, maxOpenings), boxes: map[sandbox.ID]*box{},
 	}
 }

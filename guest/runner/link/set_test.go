@@ -39,7 +39,7 @@ func newSetWorld(t *testing.T) *setWorld {
 	t.Helper()
 	w := &setWorld{clock: newTestClock(), provider: fake.New()}
 	w.Set = NewSet(Options{
-		Opener: w, Provider: w.provider, Agent: agent, Program: []byte("#!link"),
+		Opener: w, Provider: w.provider, Agent: agent, Program: func() ([]byte, error) { return []byte("#!link"), nil },
 		Permit: func() bool { return !w.denied.Load() }, Now: w.clock.Now,
 	})
 	w.provider.OnExec(func(_ context.Context, info sandbox.Info, req sandbox.ExecRequest) (sandbox.ExecResult, error) {
