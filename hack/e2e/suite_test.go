@@ -67,7 +67,12 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	caller = connectBus(ctx, running.BusURL, "e2e")
 	observed = startObserver(ctx)
 	Eventually(ctx, functionsOnBus).Should(ContainElements("sandbox::create", "sandbox-code-runner::run"))
-	builtIns = functionsOnBus(ctx)
+	// The operator registers its functions one by one.
+	Eventually(func() bool {
+		before := builtIns
+		builtIns = functionsOnBus(ctx)
+		return slices.Equal(before, builtIns)
+	}).WithPolling(time.Second).Should(BeTrue(), "the functions on the bus settle")
 }, NodeTimeout(startPatience))
 
 var _ = BeforeEach(func() {
