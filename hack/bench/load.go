@@ -18,6 +18,22 @@ type timing struct {
 	// warmUp passes before the window: processes get ready at the rate at which calls
 	// come.
 	warmUp, window time.Duration
+	// pause is the time between a caller's calls.
+	pause time.Duration
+}
+
+const (
+	// pacedPause is time enough for a process to get ready, of either language.
+	pacedPause = 300 * time.Millisecond
+	// pacedWindow holds some calls of that pace.
+	pacedWindow = 2 * time.Second
+)
+
+func (t timing) of(cell results.Cell) timing {
+	if cell.Paced {
+		t.pause, t.window = pacedPause, pacedWindow
+	}
+	return t
 }
 
 // leastDone are the answers that a window waits for: with ways that take long, or a
@@ -37,7 +53,7 @@ func (b *bench) slot(ctx context.Context, w way, wk work, callers int, t timing)
 	}
 	began := time.Now()
 	l := &load{
-		bench: b, way: w, work: wk, ramp: min(callers, leastDone), window: t.window,
+		bench: b, way: w, work: wk, ramp: min(callers, leastDone), window: t.window, pause: t.pause,
 		opens: began.Add(t.warmUp), closes: began.Add(t.warmUp + t.window),
 	}
 	var group sync.WaitGroup
@@ -76,6 +92,7 @@ type load struct {
 	way    way
 	work   work
 	window time.Duration
+	pause  time.Duration
 
 	mu sync.Mutex
 	// ramp are answers that are wanted before the window opens: the first ones come
@@ -102,6 +119,9 @@ func (l *load) repeat(ctx context.Context, caller int) {
 				l.failed(err)
 				return
 			}
+		}
+		if l.pause > 0 && pause(ctx, l.pause) != nil {
+			return
 		}
 		began := time.Now()
 		if l.isOver(began) {

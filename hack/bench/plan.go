@@ -32,9 +32,9 @@ var allCallers = []int{1, 4, results.SaturatedCallers, 64}
 
 // quickPlan has the cells that the ratios are taken from.
 func quickPlan() plan {
-	p := plan{timing: timing{200 * time.Millisecond, 400 * time.Millisecond}, steady: 3 * time.Second, cold: 1, floors: 3, samples: 8}
+	p := plan{timing: timing{warmUp: 200 * time.Millisecond, window: 400 * time.Millisecond}, steady: 3 * time.Second, cold: 1, floors: 3, samples: 8}
 	for _, l := range results.Languages {
-		p.add(2, results.Lone(l), results.Saturated(l))
+		p.add(2, results.Paced(l), results.Saturated(l))
 	}
 	return p
 }
@@ -42,8 +42,9 @@ func quickPlan() plan {
 // defaultPlan takes these more often, and has every handler, number of callers and
 // number of instances at least once.
 func defaultPlan() plan {
-	p := plan{timing: timing{250 * time.Millisecond, 500 * time.Millisecond}, steady: 8 * time.Second, cold: 4, floors: 10, samples: 30}
+	p := plan{timing: timing{warmUp: 250 * time.Millisecond, window: 500 * time.Millisecond}, steady: 8 * time.Second, cold: 4, floors: 10, samples: 30}
 	for _, l := range results.Languages {
+		p.add(6, results.Paced(l))
 		p.add(4, results.Lone(l), results.Saturated(l))
 		p.add(2, results.Cell{Language: l, Handler: "empty", Callers: 4, Instances: 1})
 		p.add(1, results.Cell{Language: l, Handler: "empty", Callers: 64, Instances: 1})
@@ -57,8 +58,9 @@ func defaultPlan() plan {
 
 // fullPlan has all combinations.
 func fullPlan() plan {
-	p := plan{timing: timing{500 * time.Millisecond, time.Second}, steady: 20 * time.Second, cold: 4, floors: 20, samples: 50}
+	p := plan{timing: timing{warmUp: 500 * time.Millisecond, window: time.Second}, steady: 20 * time.Second, cold: 4, floors: 20, samples: 50}
 	for _, l := range results.Languages {
+		p.add(8, results.Paced(l))
 		for _, w := range works {
 			for _, callers := range allCallers {
 				for _, instances := range []int{1, manyInstances} {

@@ -64,7 +64,7 @@ func (b *bench) measureCell(ctx context.Context, cell results.Cell) error {
 	}
 	b.random.Shuffle(len(ways), func(i, j int) { ways[i], ways[j] = ways[j], ways[i] })
 	for _, way := range ways {
-		slot, err := b.slot(ctx, way, w, cell.Callers, b.plan.timing)
+		slot, err := b.slot(ctx, way, w, cell.Callers, b.plan.of(cell))
 		if err != nil {
 			return fmt.Errorf("%s: %w", way.name, err)
 		}

@@ -108,7 +108,7 @@ func TestPlans(t *testing.T) {
 			}
 		}
 		for _, l := range results.Languages {
-			if !seen[results.Lone(l)] || !seen[results.Saturated(l)] {
+			if !seen[results.Paced(l)] || !seen[results.Saturated(l)] {
 				t.Errorf("%s: the ratios of %s have no cells", name, l)
 			}
 		}
@@ -116,7 +116,7 @@ func TestPlans(t *testing.T) {
 			t.Errorf("%s: some cells have another number of instances", name)
 		}
 	}
-	if got, want := len(fullPlan().cells), 2*len(works)*len(allCallers)*2; got != want {
+	if got, want := len(fullPlan().cells), 2*len(works)*len(allCallers)*2+2; got != want {
 		t.Errorf("a full run has %d cells, want %d", got, want)
 	}
 	if p := (options{quick: true, samples: 3}).plan(); p.samples != 3 || p.most() != 1 {

@@ -12,10 +12,22 @@ var Languages = []string{"node", "python"}
 
 // Lone is the cell of one caller with an empty handler, Saturated that of more
 // callers than anything can serve at once.
-func Lone(language string) Cell { return Cell{language, "empty", 1, 1} }
+func Lone(language string) Cell {
+	return Cell{Language: language, Handler: "empty", Callers: 1, Instances: 1}
+}
+
+// Paced is Lone at a pace at which a process can be ready for each call: what a warm
+// call takes. Without pauses a caller mostly waits for the next process.
+func Paced(language string) Cell {
+	cell := Lone(language)
+	cell.Paced = true
+	return cell
+}
 
 // Saturated is Lone with SaturatedCallers.
-func Saturated(language string) Cell { return Cell{language, "empty", SaturatedCallers, 1} }
+func Saturated(language string) Cell {
+	return Cell{Language: language, Handler: "empty", Callers: SaturatedCallers, Instances: 1}
+}
 
 // SaturatedCallers are several times the programs that one sandbox runs at once.
 const SaturatedCallers = 16
@@ -40,8 +52,8 @@ func (s Set) Store(m figures.Metrics) {
 	}
 	shared := math.Inf(1)
 	for _, language := range Languages {
-		s.LatencyRatio(Lone(language), PerCall, Original).store(m, "call."+language+".ratio")
-		s.LatencyRatio(Lone(language), PerCall, HandOff).store(m, "call."+language+".handoff_ratio")
+		s.LatencyRatio(Paced(language), PerCall, Original).store(m, "call."+language+".ratio")
+		s.LatencyRatio(Paced(language), PerCall, HandOff).store(m, "call."+language+".handoff_ratio")
 		s.ThroughputRatio(Saturated(language), PerCall, Original).store(m, "throughput."+language+".ratio")
 		ratio := s.ThroughputRatio(Saturated(language), Shared, Original)
 		ratio.store(m, "throughput.shared."+language+".ratio")

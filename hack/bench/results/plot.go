@@ -102,7 +102,7 @@ func (s Set) points(language string, way Way, value func(Summary) float64) plott
 	var points plotter.XYs
 	for _, cell := range s.Cells() {
 		slots, measured := s[cell][way]
-		if !measured || cell.Language != language || cell.Handler != "empty" || cell.Instances != 1 {
+		if !measured || cell.Language != language || cell.Handler != "empty" || cell.Instances != 1 || cell.Paced {
 			continue
 		}
 		if v := value(Summarize(slots)); v > 0 {

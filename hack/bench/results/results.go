@@ -37,16 +37,23 @@ type Cell struct {
 	// Callers call at the same time, each again once it is answered; Instances are
 	// the sandboxes that answer.
 	Callers, Instances int
+	// Paced callers wait between their calls until a process has got ready again.
+	Paced bool
 }
 
-// String is the part of a metric's name that says the cell: node.empty.c16.i1.
+// String is the part of a metric's name that says the cell: node.empty.c16.i1, with
+// .paced at the end if it is.
 func (c Cell) String() string {
+	if c.Paced {
+		c.Paced = false
+		return c.String() + ".paced"
+	}
 	return fmt.Sprintf("%s.%s.c%d.i%d", c.Language, c.Handler, c.Callers, c.Instances)
 }
 
 func compareCells(a, b Cell) int {
 	return cmp.Or(cmp.Compare(a.Language, b.Language), cmp.Compare(a.Instances, b.Instances),
-		cmp.Compare(a.Handler, b.Handler), cmp.Compare(a.Callers, b.Callers))
+		cmp.Compare(a.Handler, b.Handler), cmp.Compare(a.Callers, b.Callers), cmp.Compare(a.String(), b.String()))
 }
 
 // Slot is the turn of one way in one round.

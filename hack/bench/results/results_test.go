@@ -43,7 +43,7 @@ func TestSummarize(t *testing.T) {
 func measured() Set {
 	s := Set{}
 	for language, factor := range map[string]int{"node": 10, "python": 4} {
-		for _, cell := range []Cell{Lone(language), Saturated(language)} {
+		for _, cell := range []Cell{Lone(language), Paced(language), Saturated(language)} {
 			for range 3 {
 				for way, speed := range map[Way]int{HandOff: 5 * factor, Bare: 1, Original: 1, PerCall: factor, Shared: 2 * factor} {
 					s.Add(cell, way, Slot{
@@ -91,7 +91,7 @@ func TestSet_Store_nothing(t *testing.T) {
 
 func TestSet_Table(t *testing.T) {
 	s := measured()
-	s.Add(Cell{"node", "large", 4, 4}, PerCall, Slot{Calls: 1, Window: time.Second})
+	s.Add(Cell{Language: "node", Handler: "large", Callers: 4, Instances: 4}, PerCall, Slot{Calls: 1, Window: time.Second})
 	table := s.Table()
 	for _, row := range []string{
 		"### Node\n", "### Python\n",
@@ -140,7 +140,7 @@ func TestParts(t *testing.T) {
 
 func TestSet_points(t *testing.T) {
 	s := measured()
-	s.Add(Cell{"node", "empty", 64, 1}, PerCall, Slot{Window: time.Second}) // No answer in the window.
+	s.Add(Cell{Language: "node", Handler: "empty", Callers: 64, Instances: 1}, PerCall, Slot{Window: time.Second}) // No answer in the window.
 	got := s.points("node", PerCall, func(y Summary) float64 { return y.PerSecond })
 	if len(got) != 2 || got[0].X != 1 || got[0].Y != 50 || got[1].X != SaturatedCallers || got[1].Y != 50 {
 		t.Errorf("got %v", got)

@@ -33,7 +33,11 @@ func (s Set) Table() string {
 }
 
 func (s Set) rows(text *strings.Builder, cell Cell) {
-	name := fmt.Sprintf("%s, %d, %d", cell.Handler, cell.Callers, cell.Instances)
+	pauses := ""
+	if cell.Paced {
+		pauses = " with pauses"
+	}
+	name := fmt.Sprintf("%s, %d%s, %d", cell.Handler, cell.Callers, pauses, cell.Instances)
 	for _, way := range Ways {
 		slots, measured := s[cell][way]
 		if !measured {
@@ -45,7 +49,7 @@ func (s Set) rows(text *strings.Builder, cell Cell) {
 			latency, throughput = s.LatencyRatio(cell, way, Original), s.ThroughputRatio(cell, way, Original)
 		}
 		perSecond := figure(y.PerSecond)
-		if way == HandOff { // Between its calls it makes the next process ready.
+		if way == HandOff || cell.Paced { // Between its calls it makes the next process ready, or waits.
 			perSecond, throughput = "", Ratio{Value: math.NaN()}
 		}
 		operator, cold := figure(y.OperatorCPU), fmt.Sprintf("%.0f %%", 100*y.Cold)
@@ -87,7 +91,7 @@ func figure(value float64) string {
 
 // verdicts are the metrics with a target, in the order of the page.
 var verdicts = []struct{ metric, meaning string }{
-	{"call.node.ratio", "PerCall p50 by the original's, Node, empty handler, one caller"},
+	{"call.node.ratio", "PerCall p50 by the original's, Node, empty handler, one caller with pauses"},
 	{"call.python.ratio", "the same in Python"},
 	{"call.node.handoff_ratio", "PerCall p50 by that of the hand-off on the host, Node"},
 	{"call.python.handoff_ratio", "the same in Python"},
