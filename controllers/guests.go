@@ -6,6 +6,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/sandbox-operator/sandbox-operator/bus/guestaccess"
+	"github.com/sandbox-operator/sandbox-operator/controllers/internal/index"
 )
 
 // newGuestAccess makes what guests get to the bus by, and what decides on them
@@ -20,7 +21,7 @@ func (op *Operator) newGuestAccess(mgr ctrl.Manager, o Options, key []byte) erro
 	}
 	op.guests, err = guestaccess.NewService(guestaccess.Options{
 		Bus: op.bus, Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Authority: authority,
-		WorkerName: o.WorkerName, Logger: logger("guests"),
+		WorkerName: o.WorkerName, FunctionPrefixIndex: index.FunctionByPrefix, Logger: logger("guests"),
 	})
 	if err != nil {
 		return err

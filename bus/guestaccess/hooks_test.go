@@ -4,12 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/sandbox-operator/sandbox-operator/api/v1alpha1"
 	"github.com/sandbox-operator/sandbox-operator/bus"
 )
 
@@ -74,6 +77,42 @@ func TestAuthorizeRegistration(t *testing.T) {
 				t.Errorf("the guest's own metadata are lost: %v", got.Metadata)
 			}
 		})
+	}
+}
+
+// Of many functions, only those of the prefix are looked at.
+func TestAuthorizeRegistration_looksAtThePrefixOnly(t *testing.T) {
+	objects := []client.Object{functionOf("shop", "mine::held"), functionOf("shop", "mine::other")}
+	for i := range 50 {
+		objects = append(objects, functionOf("other", fmt.Sprintf("mine%d::f", i)))
+	}
+	var seen []string
+	api := interceptor.NewClient(newClient(t, objects...), interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			err := c.List(ctx, list, opts...)
+			for _, f := range list.(*v1alpha1.SandboxFunctionList).Items {
+				seen = append(seen, f.Spec.FunctionID)
+			}
+			return err
+		},
+	})
+	s := newService(t, &listedBus{}, api, api)
+	guest := instanceOf(runtimeOnBus("open"), "digest-0") // in namespace shop
+	for id, want := range map[string][]string{
+		"mine::new":  {"mine::held", "mine::other"},
+		"mine":       {"mine::held", "mine::other"},
+		"mine7::new": {"mine7::f"},
+		"fresh::new": nil,
+	} {
+		seen = nil
+		if _, err := s.authorizeRegistration(t.Context(), bus.Invocation{
+			Data: encoded(t, registration{FunctionID: id, Context: sessionContext{guest}}),
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if slices.Sort(seen); !slices.Equal(seen, want) {
+			t.Errorf("a registration of %s looked at %q, want %q", id, seen, want)
+		}
 	}
 }
 

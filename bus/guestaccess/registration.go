@@ -73,17 +73,17 @@ func (s *Service) mayRegister(ctx context.Context, r registration) error {
 // under which another Kubernetes namespace has any.
 func (s *Service) unclaimed(ctx context.Context, id, prefix, namespace string) error {
 	var functions v1alpha1.SandboxFunctionList
-	// Read only, and of all namespaces: a copy of each would cost.
-	if err := s.Client.List(ctx, &functions, client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("listing functions: %w", err)
+	// Every guest that registers asks, so the functions of other prefixes are not
+	// looked at. Read only, and of all namespaces: a copy of each would cost.
+	err := s.Client.List(ctx, &functions, client.MatchingFields{s.FunctionPrefixIndex: prefix}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return fmt.Errorf("listing the functions of the prefix: %w", err)
 	}
 	for i := range functions.Items {
-		f := &functions.Items[i]
-		theirs, _, _ := strings.Cut(f.Spec.FunctionID, "::")
-		switch {
+		switch f := &functions.Items[i]; {
 		case f.Spec.FunctionID == id:
 			return errors.New("a SandboxFunction has the id")
-		case theirs == prefix && f.Namespace != namespace:
+		case f.Namespace != namespace:
 			return errors.New("another namespace has functions of this prefix")
 		}
 	}

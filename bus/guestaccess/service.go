@@ -40,6 +40,9 @@ type Options struct {
 	Bus Bus
 	// Client reads from the manager's cache.
 	Client client.Reader
+	// FunctionPrefixIndex is the field under which Client finds SandboxFunctions of
+	// all namespaces by the first segment of their function id, without the colons.
+	FunctionPrefixIndex string
 	// Reader reads from the API server itself, for sandboxes that the cache does
 	// not know yet.
 	Reader    client.Reader
@@ -72,8 +75,8 @@ const (
 
 // NewService checks the options; it does not touch the bus.
 func NewService(o Options) (*Service, error) {
-	if o.Bus == nil || o.Client == nil || o.Reader == nil || o.Authority == nil || o.WorkerName == "" {
-		return nil, errors.New("guest access options: Bus, Client, Reader, Authority and WorkerName are required")
+	if o.Bus == nil || o.Client == nil || o.Reader == nil || o.Authority == nil || o.WorkerName == "" || o.FunctionPrefixIndex == "" {
+		return nil, errors.New("guest access options: Bus, Client, Reader, Authority, WorkerName and FunctionPrefixIndex are required")
 	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}

@@ -17,7 +17,10 @@ import (
 	"github.com/sandbox-operator/sandbox-operator/bus"
 )
 
-const workerName = "sandbox-code-runner"
+const (
+	workerName          = "sandbox-code-runner"
+	functionPrefixIndex = "prefix"
+)
 
 // listedBus is an engine with a fixed catalog.
 type listedBus struct {
@@ -60,12 +63,18 @@ func newClient(t *testing.T, objects ...client.Object) client.WithWatch {
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	return fakeclient.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
+	return fakeclient.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
+		WithIndex(&v1alpha1.SandboxFunction{}, functionPrefixIndex, func(obj client.Object) []string {
+			prefix, _, _ := strings.Cut(obj.(*v1alpha1.SandboxFunction).Spec.FunctionID, "::")
+			return []string{prefix}
+		}).
+		Build()
 }
 
 func newService(t *testing.T, b Bus, cached, direct client.Reader) *Service {
 	t.Helper()
-	service, err := NewService(Options{Bus: b, Client: cached, Reader: direct, Authority: authorityOf(t, 1), WorkerName: workerName})
+	service, err := NewService(Options{Bus: b, Client: cached, Reader: direct, Authority: authorityOf(t, 1), WorkerName: workerName,
+		FunctionPrefixIndex: functionPrefixIndex})
 	if err != nil {
 		t.Fatal(err)
 	}

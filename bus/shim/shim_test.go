@@ -25,6 +25,7 @@ func TestNew_refusals(t *testing.T) {
 		"no results":                       func(o *Options) { o.Results = nil },
 		"no fleet":                         func(o *Options) { o.Fleet = nil },
 		"no index":                         func(o *Options) { o.FunctionIDIndex = "" },
+		"no index of prefixes":             func(o *Options) { o.FunctionPrefixIndex = "" },
 		"no namespace":                     func(o *Options) { o.Namespace = "" },
 		"timeout below 1 ms":               func(o *Options) { o.DefaultTimeout = time.Microsecond },
 		"maximum above that of the API":    func(o *Options) { o.MaxTimeout = 291 * time.Second },

@@ -68,13 +68,14 @@ func noRuntime(namespace string, others int) error {
 // manager watches.
 func (s *Shim) othersOfPrefix(ctx context.Context, prefix string) ([]*v1alpha1.SandboxFunction, error) {
 	var list v1alpha1.SandboxFunctionList
-	if err := s.Client.List(ctx, &list); err != nil {
+	if err := s.Client.List(ctx, &list, client.MatchingFields{s.FunctionPrefixIndex: prefix}); err != nil {
 		return nil, apiError("listing the functions of the namespace", err)
 	}
 	var functions []*v1alpha1.SandboxFunction
 	for i := range list.Items {
 		f := &list.Items[i]
 		mine := f.Namespace == s.Namespace && isFromBus(f.Labels)
+		// The index has ids that are all prefix, too.
 		if !mine && strings.HasPrefix(f.Spec.FunctionID, prefix+separator) {
 			functions = append(functions, f)
 		}

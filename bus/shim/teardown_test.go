@@ -1,8 +1,10 @@
 package shim
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/sandbox-operator/sandbox-operator/api/v1alpha1"
 	"github.com/sandbox-operator/sandbox-operator/bus"
@@ -179,15 +182,7 @@ func TestTeardownPrefix_force(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.AllowForceTeardown = true })
 	w.mustCall("register_function", registration("shop::bus"))
 	w.clock.Step(time.Minute)
-	for _, id := range []string{"shop::kubectl", "shop2::kubectl"} {
-		f := &v1alpha1.SandboxFunction{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: functionName(id)},
-			Spec:       v1alpha1.SandboxFunctionSpec{FunctionID: id, Language: v1alpha1.LanguageNode},
-		}
-		if err := w.api.Create(t.Context(), f); err != nil {
-			t.Fatal(err)
-		}
-	}
+	w.addFromKubectl("shop::kubectl", "shop2::kubectl")
 	want := map[string]any{"namespace": "shop::", "torn_down": true, "unregistered": []any{"shop::bus", "shop::kubectl"}}
 	if diff := cmp.Diff(want, w.mustCall("teardown", `{"namespace":"shop","force":true}`)); diff != "" {
 		t.Errorf("response (-want +got):\n%s", diff)
@@ -196,6 +191,67 @@ func TestTeardownPrefix_force(t *testing.T) {
 		t.Errorf("%d functions left", len(left))
 	}
 	wantText(t, w.callError("teardown", `{"namespace":"shop","force":true}`), "runtime_not_found: ")
+}
+
+// Of many functions, only those of the prefix are looked at, with force and
+// without.
+func TestTeardownPrefix_looksAtThePrefixOnly(t *testing.T) {
+	var seen []string
+	w := newWorld(t, func(o *Options) {
+		o.AllowForceTeardown = true
+		o.Client = interceptor.NewClient(o.Client.(client.WithWatch), interceptor.Funcs{
+			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+				err := c.List(ctx, list, opts...)
+				if functions, ok := list.(*v1alpha1.SandboxFunctionList); ok {
+					for i := range functions.Items {
+						seen = append(seen, functions.Items[i].Spec.FunctionID)
+					}
+				}
+				return err
+			},
+		})
+	})
+	for i := range 50 {
+		w.addFromKubectl(fmt.Sprintf("shop%d::f", i))
+	}
+	w.addFromKubectl("shop::a", "shop::b")
+	for _, tc := range []struct {
+		request, namespace string
+		want               []string
+	}{
+		{`{"namespace":"shop"}`, "shop", []string{"shop::a", "shop::b"}},
+		{`{"namespace":"absent"}`, "absent", nil},
+	} {
+		seen = nil
+		wantText(t, w.callError("teardown", tc.request), "runtime_not_found: ")
+		if slices.Sort(seen); !slices.Equal(seen, tc.want) {
+			t.Errorf("a teardown of %s looked at %q, want %q", tc.namespace, seen, tc.want)
+		}
+	}
+	seen = nil
+	w.mustCall("teardown", `{"namespace":"shop","force":true}`)
+	for _, id := range seen {
+		if !strings.HasPrefix(id, "shop::") {
+			t.Errorf("a teardown by force looked at %s", id)
+		}
+	}
+	if left := len(w.functions()); left != 50 {
+		t.Errorf("%d functions left, want 50", left)
+	}
+}
+
+// addFromKubectl adds functions that no caller of the bus made.
+func (w *world) addFromKubectl(ids ...string) {
+	w.t.Helper()
+	for _, id := range ids {
+		f := &v1alpha1.SandboxFunction{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: functionName(id)},
+			Spec:       v1alpha1.SandboxFunctionSpec{FunctionID: id, Language: v1alpha1.LanguageNode},
+		}
+		if err := w.api.Create(w.t.Context(), f); err != nil {
+			w.t.Fatal(err)
+		}
+	}
 }
 
 // addLeavingSlowly adds bus-made functions that stay until they are released.

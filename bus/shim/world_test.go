@@ -31,7 +31,10 @@ const (
 )
 
 // functionIDIndex is how the manager's cache finds functions.
-const functionIDIndex = "spec.functionID"
+const (
+	functionIDIndex     = "spec.functionID"
+	functionPrefixIndex = "prefix"
+)
 
 // world is a shim between a recorded bus and a fake API server.
 type world struct {
@@ -64,7 +67,7 @@ func newWorld(t *testing.T, change ...func(*Options)) *world {
 	w.results = &scriptedResults{w: w, offers: map[string]int{}, await: settle(Outcome{Success: true})}
 	options := Options{
 		Bus: w.bus, Client: w.api, Reader: w.api, Namespace: testNamespace, Results: w.results, Clock: w.clock,
-		Fleet: w.fleet, FunctionIDIndex: functionIDIndex,
+		Fleet: w.fleet, FunctionIDIndex: functionIDIndex, FunctionPrefixIndex: functionPrefixIndex,
 	}
 	for _, c := range change {
 		c(&options)
@@ -95,6 +98,10 @@ func newFakeAPI(t *testing.T) client.WithWatch {
 	return fake.NewClientBuilder().WithScheme(scheme).
 		WithIndex(&v1alpha1.SandboxFunction{}, functionIDIndex, func(obj client.Object) []string {
 			return []string{obj.(*v1alpha1.SandboxFunction).Spec.FunctionID}
+		}).
+		WithIndex(&v1alpha1.SandboxFunction{}, functionPrefixIndex, func(obj client.Object) []string {
+			prefix, _, _ := strings.Cut(obj.(*v1alpha1.SandboxFunction).Spec.FunctionID, separator)
+			return []string{prefix}
 		}).
 		WithStatusSubresource(&v1alpha1.SandboxFunction{}, &v1alpha1.SandboxRun{}, &v1alpha1.SandboxRuntime{}).
 		Build()
