@@ -33,6 +33,10 @@ const (
 	// sandboxLease is how long the daemon lets the sandbox of a run live without
 	// a sign of life, should the operator die.
 	sandboxLease = 600 * time.Second
+	// telemetrySwitch is the variable by which SDKs export telemetry. It is off
+	// unless the spec says otherwise: exporters print and delay the exit of a program
+	// (contracts/code-runner.md §14).
+	telemetrySwitch = "OTEL_ENABLED"
 )
 
 // prepare resolves everything a run refers to before anything is started.
@@ -219,7 +223,9 @@ func (r *Reconciler) ownSandbox(ctx context.Context, sc *scope) error {
 	if sc.attempt.plan, err = r.plan(ctx, sc, guest); err != nil {
 		return fmt.Errorf("runtime: %w", err)
 	}
-	env["OTEL_ENABLED"] = "false"
+	if _, chosen := env[telemetrySwitch]; !chosen {
+		env[telemetrySwitch] = "false"
+	}
 	nonce := sandbox.NewNonce()
 	sum := sha256.Sum256([]byte(nonce))
 	sc.attempt.digest = hex.EncodeToString(sum[:])

@@ -103,6 +103,17 @@ var _ = Describe("The sandbox of a run", func() {
 		Expect(stack.Provider.Calls(fake.WriteFile)).To(ContainElement(HaveField("Path", "/etc/key")))
 	})
 
+	DescribeTable("exports no telemetry unless the run wants it", func(ctx SpecContext, name string, env []v1alpha1.EnvVar, want string) {
+		run := newRun(name, described(v1alpha1.GuestSpec{Env: env}))
+		create(ctx, run)
+		succeeds(ctx, run)
+		Expect(stack.Provider.Calls(fake.Create)).To(HaveExactElements(
+			HaveField("Create.Env", HaveKeyWithValue("OTEL_ENABLED", want))))
+	},
+		Entry("by default", "silent", nil, "false"),
+		Entry("by its runtime's variable", "telling", []v1alpha1.EnvVar{{Name: "OTEL_ENABLED", Value: ptr.To("true")}}, "true"),
+	)
+
 	It("that cannot be made fit ends the run before the program, without showing a Secret", func(ctx SpecContext) {
 		create(ctx, theSecret("open-sesame"))
 		begun := hangs()

@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
 
 	sandboxv1alpha1 "github.com/sandbox-operator/sandbox-operator/api/v1alpha1"
 	"github.com/sandbox-operator/sandbox-operator/controllers/internal/conditions"
@@ -71,6 +72,28 @@ func TestBoot_request(t *testing.T) {
 	}
 	if w.expectReady(metav1.ConditionTrue, "Ready"); strings.Contains(w.get().Status.Instances[0].TemplateDigest, "s3cret") {
 		t.Error("the template shows the secret")
+	}
+}
+
+func TestBoot_telemetryIsTheUsersChoice(t *testing.T) {
+	fromSecret := &sandboxv1alpha1.KeySource{SecretKeyRef: &sandboxv1alpha1.KeyReference{Name: "keys", Key: "token"}}
+	for name, tc := range map[string]struct {
+		env  []sandboxv1alpha1.EnvVar
+		want string
+	}{
+		"off by default":     {nil, "false"},
+		"on":                 {[]sandboxv1alpha1.EnvVar{{Name: "OTEL_ENABLED", Value: ptr.To("true")}}, "true"},
+		"without a value":    {[]sandboxv1alpha1.EnvVar{{Name: "OTEL_ENABLED", Value: ptr.To("")}}, ""},
+		"taken from a key":   {[]sandboxv1alpha1.EnvVar{{Name: "OTEL_ENABLED", ValueFrom: fromSecret}}, "yes"},
+		"another's variable": {[]sandboxv1alpha1.EnvVar{{Name: "OTEL_SERVICE_NAME", Value: ptr.To("x")}}, "false"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, newRuntime(func(obj *sandboxv1alpha1.SandboxRuntime) { obj.Spec.Env = tc.env }), theSecret("yes"))
+			w.settle()
+			if got := w.provider.Calls(fake.Create)[0].Create.Env["OTEL_ENABLED"]; got != tc.want {
+				t.Errorf("OTEL_ENABLED is %q, want %q", got, tc.want)
+			}
+		})
 	}
 }
 

@@ -24,6 +24,11 @@ import (
 // for ever and a living one decides.
 const leaseMargin = 600 * time.Second
 
+// telemetrySwitch is the variable by which SDKs export telemetry. It is off unless
+// the spec says otherwise: exporters print and delay the exit of a program
+// (contracts/code-runner.md §14).
+const telemetrySwitch = "OTEL_ENABLED"
+
 // template resolves the spec to what makes a sandbox, and names that by a digest,
 // so that a change rolls over the instances.
 func (r *Reconciler) template(ctx context.Context, sc *scope) (bool, error) {
@@ -39,7 +44,9 @@ func (r *Reconciler) template(ctx context.Context, sc *scope) (bool, error) {
 	if env == nil {
 		return err == nil, err
 	}
-	env["OTEL_ENABLED"] = "false"
+	if _, chosen := env[telemetrySwitch]; !chosen {
+		env[telemetrySwitch] = "false"
+	}
 	sc.create = sandbox.CreateRequest{
 		Image:       spec.ImageFor(spec.Language),
 		CPUs:        spec.CPUs(),

@@ -69,10 +69,17 @@ var urlEscapes = strings.NewReplacer("%", "%25", "?", "%3F", "#", "%23", "\\", "
 
 func fileURL(path string) string { return "file://" + urlEscapes.Replace(path) }
 
+// telemetrySwitch is the variable by which SDKs export telemetry.
+const telemetrySwitch = "OTEL_ENABLED"
+
 // environment is the guest's own, with the request's on top. Telemetry is off
-// because exporters would print and delay the exit (contracts/code-runner.md §14).
+// unless one of the two says otherwise, because exporters print and delay the exit
+// (contracts/code-runner.md §14).
 func environment(home folder, bus wire.Bus, extra map[string]string) []string {
-	added := map[string]string{"OTEL_ENABLED": "false"}
+	added := map[string]string{}
+	if _, chosen := os.LookupEnv(telemetrySwitch); !chosen {
+		added[telemetrySwitch] = "false"
+	}
 	maps.Copy(added, extra)
 	if bus.BusURL != "" {
 		added["III_URL"] = bus.BusURL
