@@ -27,7 +27,7 @@ func (r *Reconciler) tellIsolation(sc *scope) {
 	told := sc.obj.Status.BusIsolated
 	sc.obj.Status.BusIsolated = found.Status()
 	if !found.Isolated && (told == nil || *told) {
-		r.event(sc.obj, eventWarning, sandboxv1alpha1.BusNotIsolatedReason, "Probe", found.Reason)
+		r.warn(sc.obj, sandboxv1alpha1.BusNotIsolatedReason, "Probe", found.Reason)
 	}
 }
 

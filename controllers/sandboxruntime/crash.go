@@ -14,7 +14,12 @@ const (
 	// health is how long all sandboxes must live for their predecessors' crashes to
 	// be forgotten.
 	health = 10 * time.Minute
+	// crashLoop is how many crashes in a row are no accident any more.
+	crashLoop = 2
 )
+
+const messageCrashLoop = "sandboxes are lost within a minute of being ready, again and again; " +
+	"each replacement waits longer, up to 5 minutes"
 
 // crashes counts the sandboxes that were lost soon after they were ready.
 type crashes struct {
@@ -33,7 +38,7 @@ func (c crashes) next(trigger string, now time.Time) crashes {
 		c = crashes{trigger: trigger}
 	}
 	c.count++
-	if c.count > 1 {
+	if c.count >= crashLoop {
 		c.bootAt = now.Add(crashDelay(c.count - 1))
 	}
 	return c
@@ -48,6 +53,9 @@ func (r *Reconciler) countCrash(sc *scope, i *instance) {
 	}
 	sc.crashed = true
 	sc.known.crashes = sc.known.crashes.next(i.trigger, r.Clock.Now())
+	if sc.known.crashes.count == crashLoop {
+		r.warn(sc.obj, sandboxv1alpha1.SandboxRuntimeCrashLoopReason, "Replace", messageCrashLoop)
+	}
 }
 
 // forgiveCrashes forgets crashes once everything has been well for long.
@@ -66,11 +74,10 @@ func (r *Reconciler) forgiveCrashes(sc *scope) {
 // one has to wait.
 func (r *Reconciler) coolDown(sc *scope) bool {
 	c := sc.known.crashes
-	if c.count < 2 || c.trigger != sc.trigger() {
+	if c.count < crashLoop || c.trigger != sc.trigger() {
 		return false
 	}
-	sc.conclude(conditions.Waiting, sandboxv1alpha1.SandboxRuntimeCrashLoopReason,
-		"sandboxes are lost within a minute of being ready, again and again; each replacement waits longer, up to 5 minutes")
+	sc.conclude(conditions.Waiting, sandboxv1alpha1.SandboxRuntimeCrashLoopReason, messageCrashLoop)
 	left := c.bootAt.Sub(r.Clock.Now())
 	if left <= 0 {
 		return false

@@ -48,6 +48,34 @@ func TestCrashes(t *testing.T) {
 	}
 }
 
+// One event a loop tells of it; the losses have their own.
+func TestCrashes_event(t *testing.T) {
+	told := func(w *world) (n int) {
+		for _, reason := range w.events() {
+			if reason == sandboxv1alpha1.SandboxRuntimeCrashLoopReason {
+				n++
+			}
+		}
+		return n
+	}
+	w := newWorld(t, newRuntime())
+	w.settle()
+	for crash, want := range []int{0, 1, 0, 0} {
+		w.clock.Step(w.crash(time.Second))
+		w.settle()
+		if got := told(w); got != want {
+			t.Errorf("crash %d has %d events, want %d", crash, got, want)
+		}
+	}
+	w.edit(withOtherImage)
+	w.settle()
+	w.crash(time.Second)
+	w.crash(time.Second)
+	if got := told(w); got != 1 {
+		t.Errorf("the loop of another spec has %d events, want 1", got)
+	}
+}
+
 func TestCrashes_whatCounts(t *testing.T) {
 	for name, tc := range map[string]struct {
 		replicas int32

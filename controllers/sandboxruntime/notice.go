@@ -72,7 +72,7 @@ func (r *Reconciler) lose(sc *scope, i *instance) {
 func (r *Reconciler) warnLost(sc *scope, name string) {
 	sc.known.lost = true
 	r.Metrics.lostOne()
-	r.event(sc.obj, eventWarning, "SandboxLost", "Replace",
+	r.warn(sc.obj, "SandboxLost", "Replace",
 		"sandbox "+name+" of this runtime was lost; "+r.fate(sc.obj))
 }
 

@@ -186,12 +186,7 @@ func (r *Reconciler) drop(runtime publish.Runtime, known *runtimeMemory) {
 	}
 }
 
-// event records something that changed, once.
-func (r *Reconciler) event(obj *sandboxv1alpha1.SandboxRuntime, kind, reason, action, message string) {
-	r.Recorder.Eventf(obj, nil, kind, reason, action, "%s", message)
+// warn records a change for the worse, once.
+func (r *Reconciler) warn(obj *sandboxv1alpha1.SandboxRuntime, reason, action, message string) {
+	r.Recorder.Eventf(obj, nil, corev1.EventTypeWarning, reason, action, "%s", message)
 }
-
-const (
-	eventNormal  = corev1.EventTypeNormal
-	eventWarning = corev1.EventTypeWarning
-)

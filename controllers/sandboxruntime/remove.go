@@ -47,7 +47,7 @@ func (r *Reconciler) awaitCleanup(sc *scope, message string) {
 	if waited > maxCleanup {
 		sc.released = true
 		r.Metrics.postponedOne()
-		r.event(sc.obj, eventWarning, "CleanupPostponed", "Release",
+		r.warn(sc.obj, "CleanupPostponed", "Release",
 			"the sandboxes could not be stopped in time; the operator destroys them once the sandbox daemon lets it")
 		return
 	}
