@@ -19,7 +19,11 @@ const DefaultInterval = 2 * time.Second
 const maxInterval = 10 * time.Second
 
 // maxMissed is the number of failed readings in a row that mean that the back end
-// is away although it has not left the bus.
+// is away although it has not left the bus. With a daemon that hangs these are two
+// readings of 10 s and a pause. Sooner would help nobody: a daemon that crashes leaves the
+// bus and is noticed at once, calls have deadlines of their own, and for a pause of
+// some seconds, as of a loaded host, calls that wait are better than all functions
+// off the bus.
 const maxMissed = 2
 
 // Lister is the part of a sandbox.Provider that is watched.
