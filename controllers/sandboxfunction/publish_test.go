@@ -68,6 +68,25 @@ var _ = Describe("A function on the bus", func() {
 		}
 	})
 
+	It("puts right what a former leader wrote late", func(ctx SpecContext) {
+		fn := function("price", "shop::price", "handler v1")
+		create(ctx, fn)
+		eventually(ctx, fn, ready)
+		runtime := &v1alpha1.SandboxRuntime{ObjectMeta: metav1.ObjectMeta{Namespace: stack.Namespace, Name: fn.Status.RuntimeName}}
+		for _, obj := range []conditions.Object{fn, runtime} {
+			isReady := func() bool {
+				read(ctx, obj)
+				return conditions.IsTrue(obj, v1alpha1.ReadyCondition)
+			}
+			Eventually(isReady).Should(BeTrue())
+			before := obj.DeepCopyObject().(client.Object)
+			told := conditions.Find(obj, v1alpha1.ReadyCondition)
+			told.Status, told.Reason = metav1.ConditionFalse, v1alpha1.DaemonUnavailableReason
+			Expect(stack.Client.Status().Patch(ctx, obj, client.MergeFrom(before))).To(Succeed())
+			Eventually(isReady).Should(BeTrue(), obj.GetName())
+		}
+	})
+
 	It("records that it became Ready, once", func(ctx SpecContext) {
 		fn := function("price", "shop::price", "handler v1")
 		create(ctx, fn)

@@ -20,7 +20,13 @@ func TestByOthers(t *testing.T) {
 		"a request by notation": {func(r *sandboxv1alpha1.SandboxRuntime) { r.Annotations = map[string]string{"a": "b"} }, true},
 		"our own finalizer":     {func(r *sandboxv1alpha1.SandboxRuntime) { r.Finalizers = []string{"f"} }, true},
 		"the deletion":          {func(r *sandboxv1alpha1.SandboxRuntime) { r.DeletionTimestamp = ptr.To(metav1.Now()) }, true},
-		"our own status":        {func(r *sandboxv1alpha1.SandboxRuntime) { r.Status.Functions++ }, false},
+		"a count in the status": {func(r *sandboxv1alpha1.SandboxRuntime) { r.Status.Functions++ }, false},
+		"what Ready says": {func(r *sandboxv1alpha1.SandboxRuntime) {
+			r.Status.Conditions = []metav1.Condition{{Type: sandboxv1alpha1.ReadyCondition, Status: metav1.ConditionFalse, Reason: "DaemonUnavailable"}}
+		}, true},
+		"another condition": {func(r *sandboxv1alpha1.SandboxRuntime) {
+			r.Status.Conditions = []metav1.Condition{{Type: sandboxv1alpha1.ReconcilingCondition, Status: metav1.ConditionTrue, Reason: "Booting"}}
+		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := &sandboxv1alpha1.SandboxRuntime{ObjectMeta: metav1.ObjectMeta{Generation: 1}}
