@@ -89,6 +89,7 @@ func newSubjects() []*subject {
 		}),
 		newSubject("fifth", "twins::fifth", v1alpha1.LanguageNode, func(spec *v1alpha1.SandboxFunctionSpec) {
 			spec.Runtime = &v1alpha1.FunctionRuntime{Language: v1alpha1.LanguageNode}
+			spec.Runtime.Network, spec.Runtime.BusAccess = v1alpha1.AccessEnabled, v1alpha1.AccessEnabled
 			spec.Runtime.Replicas = ptr.To[int32](2)
 		}),
 	}
@@ -120,11 +121,14 @@ func newFunction(name, id, source string) *v1alpha1.SandboxFunction {
 	}
 }
 
+// newWorkshop has a way to the bus, so that calls go over a link.
 func newWorkshop() *v1alpha1.SandboxRuntime {
-	return &v1alpha1.SandboxRuntime{
+	r := &v1alpha1.SandboxRuntime{
 		ObjectMeta: metav1.ObjectMeta{Namespace: chaosNamespace, Name: runtimeName},
 		Spec:       v1alpha1.SandboxRuntimeSpec{Language: v1alpha1.LanguagePython},
 	}
+	r.Spec.Network, r.Spec.BusAccess = v1alpha1.AccessEnabled, v1alpha1.AccessEnabled
+	return r
 }
 
 // newRun prints its token; every second one runs in the workshop.
