@@ -28,18 +28,44 @@ func (b *Backend) Boot(ctx context.Context, spec daemon.BootSpec) (daemon.Machin
 		return nil, err
 	}
 	limits := b.limits(spec.CPUs, spec.MemoryMiB)
-	m := b.spares.take(ctx, limits)
+	m := b.bootSpare(ctx, spec, limits)
 	if m == nil {
 		var err error
-		if m, err = b.prepare(limits); err != nil {
+		if m, err = b.bootNew(ctx, spec, limits); err != nil {
 			return nil, fmt.Errorf("booting a guest: %w", err)
 		}
 	}
+	b.spares.refill(b, limits)
+	return m, nil
+}
+
+// bootSpare returns nil without a spare, or with one that is of no use: it may have
+// died a moment ago.
+func (b *Backend) bootSpare(ctx context.Context, spec daemon.BootSpec, limits cgroupLimits) *machine {
+	m := b.spares.take(ctx, limits)
+	if m == nil {
+		return nil
+	}
 	if err := m.boot(ctx, spec); err != nil {
 		m.abandon()
-		return nil, fmt.Errorf("booting a guest: %w", err)
+		b.logger.Debug("A spare agent did not become a guest", "error", err)
+		return nil
 	}
-	b.spares.refill(b, limits)
+	return m
+}
+
+func (b *Backend) bootNew(ctx context.Context, spec daemon.BootSpec, limits cgroupLimits) (*machine, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	m, err := b.prepare(limits)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.boot(ctx, spec); err != nil {
+		m.abandon()
+		return nil, err
+	}
 	return m, nil
 }
 

@@ -92,6 +92,23 @@ func TestBackend_spare_that_died_is_replaced(t *testing.T) {
 	stop(t, machine)
 }
 
+// The back end may not have noticed yet, or notice while it hands over.
+func TestBackend_spare_that_dies_meanwhile_is_replaced(t *testing.T) {
+	backend := newSparing(t)
+	defer backend.Close()
+	stop(t, boot(t, backend))
+	for range 10 {
+		if err := syscall.Kill(awaitSpare(t, backend), syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		machine := boot(t, backend)
+		if got := output(t, machine, "echo alive"); got != "alive\n" {
+			t.Errorf("the guest says %q", got)
+		}
+		stop(t, machine)
+	}
+}
+
 func TestBackend_spare_in_a_burst(t *testing.T) {
 	backend := newSparing(t)
 	var group sync.WaitGroup
