@@ -2,8 +2,6 @@ package e2e
 
 import (
 	"context"
-	"io"
-	"net/http"
 	"regexp"
 	"strconv"
 	"syscall"
@@ -47,14 +45,7 @@ var (
 // counted reads one of the operator's metrics; one that is missing has counted nothing.
 func counted(ctx context.Context, metric *regexp.Regexp) int {
 	GinkgoHelper()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, running.MetricsURL, nil)
-	Expect(err).NotTo(HaveOccurred())
-	request.Close = true
-	response, err := http.DefaultClient.Do(request)
-	Expect(err).NotTo(HaveOccurred())
-	defer func() { _ = response.Body.Close() }()
-	text, err := io.ReadAll(response.Body)
-	Expect(err).NotTo(HaveOccurred())
+	text := operatorMetrics(ctx)
 	found := metric.FindSubmatch(text)
 	if found == nil {
 		return 0

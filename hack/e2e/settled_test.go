@@ -3,8 +3,6 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"io"
-	"net/http"
 	"regexp"
 	"strconv"
 	"time"
@@ -77,14 +75,7 @@ var reconcileTotal = regexp.MustCompile(`(?m)^controller_runtime_reconcile_total
 // reconciles reads the operator's own count.
 func reconciles(ctx context.Context, controller string) int {
 	GinkgoHelper()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, running.MetricsURL, nil)
-	Expect(err).NotTo(HaveOccurred())
-	request.Close = true
-	response, err := http.DefaultClient.Do(request)
-	Expect(err).NotTo(HaveOccurred())
-	defer func() { _ = response.Body.Close() }()
-	text, err := io.ReadAll(response.Body)
-	Expect(err).NotTo(HaveOccurred())
+	text := operatorMetrics(ctx)
 	total := 0
 	for _, found := range reconcileTotal.FindAllStringSubmatch(string(text), -1) {
 		if found[1] == controller {

@@ -2,8 +2,6 @@ package e2e
 
 import (
 	"context"
-	"io"
-	"net/http"
 	"regexp"
 	"strconv"
 	"syscall"
@@ -124,14 +122,7 @@ var postponedTotal = regexp.MustCompile(`(?m)^sandbox_cleanup_postponed_total (\
 // postponedCleanups reads the operator's own count.
 func postponedCleanups(ctx context.Context) int {
 	GinkgoHelper()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, running.MetricsURL, nil)
-	Expect(err).NotTo(HaveOccurred())
-	request.Close = true
-	response, err := http.DefaultClient.Do(request)
-	Expect(err).NotTo(HaveOccurred())
-	defer func() { _ = response.Body.Close() }()
-	text, err := io.ReadAll(response.Body)
-	Expect(err).NotTo(HaveOccurred())
+	text := operatorMetrics(ctx)
 	found := postponedTotal.FindSubmatch(text)
 	Expect(found).NotTo(BeNil(), "the metric is missing")
 	count, err := strconv.Atoi(string(found[1]))
