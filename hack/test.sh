@@ -1,20 +1,21 @@
 #!/usr/bin/env bash
 # test.sh ARGUMENT... runs go test with the race detector and sums up. The whole
-# output is in out/test.log too.
+# output is in out/test.log too, or in the folder OUT.
 #
 # A few tests wait for real processes on a machine that may be busy. If no more
 # than MAX_AGAIN tests have failed, without a data race or a panic, they alone are
-# run once more, and those that pass then are named as unstable at the end: the run
-# counts as passed, and each of them is a defect to be found, in the test or in
-# what it tests.
+# run once more, of a suite the failed specs only, and those that pass then are
+# named as unstable at the end: the run counts as passed, and each of them is a
+# defect to be found, in the test or in what it tests.
 set -uo pipefail
 # shellcheck source=hack/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 cd "$ROOT" || exit 2
 
 MAX_AGAIN=3
-mkdir -p out
-log=out/test.log
+OUT=${OUT:-out}
+mkdir -p "$OUT"
+log=$OUT/test.log
 began=$SECONDS
 # The race detector needs a C compiler, which is the one thing that a machine with
 # Go may lack: then the tests run all the same, and it is said.
@@ -35,13 +36,30 @@ failed_tests() {
     /^FAIL[[:space:]]+[^[:space:]]/ { print $2 tests; tests = "" }' "$1"
 }
 
+# failed_specs prints a line for each spec that a package's suite sums up as failed,
+# none if the suite as a whole did. The kind of node that failed stands in brackets
+# somewhere in a spec's text.
+failed_specs() {
+  sed 's/\x1b\[[0-9;]*m//g' "$1" | awk -v package="$2" '
+    /^  \[FAIL\] \[[A-Za-z]*Suite\]/ { whole = 1 }
+    sub(/^  \[(FAIL|TIMEDOUT|INTERRUPTED)\] /, "") {
+      sub(/\[(It|(Before|After|JustBefore|JustAfter)Each|(Before|After)All|DeferCleanup \((Each|All)\))\] /, "")
+      specs = specs $0 "\n" }
+    /^(ok|\?) / { specs = ""; whole = 0 }
+    /^FAIL[[:space:]]+[^[:space:]]/ { if ($2 == package && !whole) printf "%s", specs; specs = ""; whole = 0 }' | sort -u
+}
+
 # again runs the failed tests of one package once more, with the flags of this run.
 again() {
-  local package=$1 pattern
+  local package=$1 pattern specs focus=()
   shift
   pattern="^($(IFS='|'; echo "$*"))\$"
+  mapfile -t specs < <(failed_specs "$log" "$package")
+  for spec in "${specs[@]}"; do focus+=(-ginkgo.fail-on-empty "-ginkgo.focus=\\Q$spec\\E"); done
+  ((${#specs[@]} <= MAX_AGAIN)) || return 1
   say "once more, alone: $package $*"
-  go test "${race[@]}" -timeout 30m -count=1 "${flags[@]}" -run "$pattern" "$package" 2>&1 | tee -a out/test-again.log
+  ((${#specs[@]} == 0)) || printf '    %s\n' "${specs[@]}"
+  go test "${race[@]}" -timeout 30m -count=1 "${flags[@]}" -run "$pattern" "$package" "${focus[@]}" 2>&1 | tee -a "$OUT/test-again.log"
 }
 
 PROGRESS_SECONDS=60 with_progress "testing" run_tests "$@"
@@ -54,7 +72,7 @@ flags=()
 for argument in "$@"; do [[ $argument == -* ]] && flags+=("$argument"); done
 count=$(grep -c '^--- FAIL: ' "$log")
 if ((status != 0 && count > 0 && count <= MAX_AGAIN)) && ! grep -qE '^(WARNING: DATA RACE|panic: )' "$log"; then
-  : >out/test-again.log
+  : >"$OUT/test-again.log"
   status=0
   for line in "${failed[@]}"; do
     read -ra words <<<"$line"
