@@ -177,7 +177,8 @@ func (op *Operator) build(mgr ctrl.Manager, o Options, program guest.AgentProgra
 		Bus: op.bus, Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Namespace: o.RunsNamespace,
 		WorkerName: o.WorkerName, DefaultTimeout: o.DefaultTimeout, MaxTimeout: o.MaxTimeout,
 		IdleTimeout: o.IdleTimeout, Results: p.results, Clock: p.clock, Logger: logger("shim"),
-		Fleet: op.fleet, FunctionIDIndex: index.FunctionByID, FunctionPrefixIndex: index.FunctionByPrefix, InjectGuidance: o.InjectGuidance,
+		Fleet: op.fleet, FunctionIDIndex: index.FunctionByID, FunctionPrefixIndex: index.FunctionByPrefix,
+		FunctionRuntimeIndex: index.FunctionByRuntime, InjectGuidance: o.InjectGuidance,
 		OpenCapabilities: o.OpenCapabilities, AllowForceTeardown: o.AllowForceTeardown,
 		Programs: programs{table: p.table, workers: p.server.Workers},
 	})

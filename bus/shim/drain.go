@@ -2,6 +2,7 @@ package shim
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -120,13 +121,7 @@ func (s *Shim) hasNoCalls(ctx context.Context, runtime *v1alpha1.SandboxRuntime)
 func (s *Shim) hasFunctions(ctx context.Context, runtime *v1alpha1.SandboxRuntime) bool {
 	var list v1alpha1.SandboxFunctionList
 	// Only read, and often.
-	if err := s.Client.List(ctx, &list, client.InNamespace(runtime.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return false
-	}
-	for i := range list.Items {
-		if f := &list.Items[i]; f.Status.RuntimeName == runtime.Name && f.DeletionTimestamp.IsZero() {
-			return true
-		}
-	}
-	return false
+	err := s.Client.List(ctx, &list, client.InNamespace(runtime.Namespace),
+		client.MatchingFields{s.FunctionRuntimeIndex: runtime.Name}, client.UnsafeDisableDeepCopy)
+	return err == nil && slices.ContainsFunc(list.Items, func(f v1alpha1.SandboxFunction) bool { return f.DeletionTimestamp.IsZero() })
 }

@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/sandbox-operator/sandbox-operator/api/v1alpha1"
 	"github.com/sandbox-operator/sandbox-operator/bus"
+	"github.com/sandbox-operator/sandbox-operator/sandbox/fleet"
 )
 
 // insider says that one worker is a program in every runtime.
@@ -93,6 +95,60 @@ func TestTeardownKept_waitsForTheProgram(t *testing.T) {
 				t.Errorf("teardown: %v", err)
 			}
 		})
+	}
+}
+
+// The controller keeps the sandboxes of a runtime that functions use, so that
+// nothing would tell when the calls of those that went have ended.
+func TestHasNoCalls(t *testing.T) {
+	for name, tc := range map[string]struct {
+		runtime string
+		deleted bool
+		want    bool
+	}{
+		"no function":                    {want: false},
+		"a function of another runtime":  {runtime: "other-node", want: false},
+		"a function that is there again": {runtime: "app-node", want: true},
+		"a function that goes":           {runtime: "app-node", deleted: true, want: false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.fleet.set(fleet.Snapshot{Available: true})
+			runtime := &v1alpha1.SandboxRuntime{
+				ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: "app-node"},
+				Status:     v1alpha1.SandboxRuntimeStatus{Instances: []v1alpha1.InstanceStatus{{Name: "0", State: v1alpha1.InstanceReady}}},
+			}
+			w.add(runtime)
+			if tc.runtime != "" {
+				f := &v1alpha1.SandboxFunction{
+					ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: "again", Finalizers: []string{v1alpha1.FunctionFinalizer}},
+					Status:     v1alpha1.SandboxFunctionStatus{RuntimeName: tc.runtime},
+				}
+				w.add(f)
+				if tc.deleted {
+					if err := w.behind.Delete(t.Context(), f); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			if got := w.shim.hasNoCalls(t.Context(), runtime); got != tc.want {
+				t.Errorf("hasNoCalls = %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
+// add makes an object together with its status, behind the shim's back.
+func (w *world) add(obj client.Object) {
+	w.t.Helper()
+	whole := obj.DeepCopyObject().(client.Object)
+	err := w.behind.Create(w.t.Context(), obj)
+	if err == nil {
+		whole.SetResourceVersion(obj.GetResourceVersion())
+		err = w.behind.Status().Update(w.t.Context(), whole)
+	}
+	if err != nil {
+		w.t.Fatal(err)
 	}
 }
 

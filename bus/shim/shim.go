@@ -47,7 +47,7 @@ type Fleet interface {
 }
 
 // Options configures a Shim. Bus, Client, Reader, Fleet, Namespace, Results and
-// both indexes are required.
+// all indexes are required.
 type Options struct {
 	Bus Bus
 	// Client reads from the manager's cache and writes.
@@ -61,7 +61,10 @@ type Options struct {
 	// FunctionPrefixIndex is the field under which Client finds SandboxFunctions of
 	// all namespaces by the first segment of their function id, without the colons.
 	FunctionPrefixIndex string
-	Fleet               Fleet
+	// FunctionRuntimeIndex is the field under which Client finds SandboxFunctions of
+	// a namespace by the name of their runtime.
+	FunctionRuntimeIndex string
+	Fleet                Fleet
 	// Namespace is where the objects of bus callers live.
 	Namespace string
 	// WorkerName is the prefix of the function ids and error codes; empty means
@@ -196,8 +199,8 @@ func (o Options) validate() error {
 	switch {
 	case o.Bus == nil, o.Client == nil, o.Reader == nil, o.Results == nil, o.Fleet == nil:
 		return errors.New("Bus, Client, Reader, Fleet and Results are required")
-	case o.FunctionIDIndex == "" || o.FunctionPrefixIndex == "":
-		return errors.New("FunctionIDIndex and FunctionPrefixIndex are required")
+	case o.FunctionIDIndex == "" || o.FunctionPrefixIndex == "" || o.FunctionRuntimeIndex == "":
+		return errors.New("FunctionIDIndex, FunctionPrefixIndex and FunctionRuntimeIndex are required")
 	case o.Namespace == "":
 		return errors.New("no Namespace")
 	case o.DefaultTimeout < time.Millisecond, o.MaxTimeout < time.Millisecond:

@@ -26,6 +26,7 @@ func TestNew_refusals(t *testing.T) {
 		"no fleet":                         func(o *Options) { o.Fleet = nil },
 		"no index":                         func(o *Options) { o.FunctionIDIndex = "" },
 		"no index of prefixes":             func(o *Options) { o.FunctionPrefixIndex = "" },
+		"no index of runtimes":             func(o *Options) { o.FunctionRuntimeIndex = "" },
 		"no namespace":                     func(o *Options) { o.Namespace = "" },
 		"timeout below 1 ms":               func(o *Options) { o.DefaultTimeout = time.Microsecond },
 		"maximum above that of the API":    func(o *Options) { o.MaxTimeout = 291 * time.Second },

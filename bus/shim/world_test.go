@@ -32,8 +32,9 @@ const (
 
 // functionIDIndex is how the manager's cache finds functions.
 const (
-	functionIDIndex     = "spec.functionID"
-	functionPrefixIndex = "prefix"
+	functionIDIndex      = "spec.functionID"
+	functionPrefixIndex  = "prefix"
+	functionRuntimeIndex = "runtime"
 )
 
 // world is a shim between a recorded bus and a fake API server.
@@ -68,6 +69,7 @@ func newWorld(t *testing.T, change ...func(*Options)) *world {
 	options := Options{
 		Bus: w.bus, Client: w.api, Reader: w.api, Namespace: testNamespace, Results: w.results, Clock: w.clock,
 		Fleet: w.fleet, FunctionIDIndex: functionIDIndex, FunctionPrefixIndex: functionPrefixIndex,
+		FunctionRuntimeIndex: functionRuntimeIndex,
 	}
 	for _, c := range change {
 		c(&options)
@@ -102,6 +104,9 @@ func newFakeAPI(t *testing.T) client.WithWatch {
 		WithIndex(&v1alpha1.SandboxFunction{}, functionPrefixIndex, func(obj client.Object) []string {
 			prefix, _, _ := strings.Cut(obj.(*v1alpha1.SandboxFunction).Spec.FunctionID, separator)
 			return []string{prefix}
+		}).
+		WithIndex(&v1alpha1.SandboxFunction{}, functionRuntimeIndex, func(obj client.Object) []string {
+			return []string{obj.(*v1alpha1.SandboxFunction).Status.RuntimeName}
 		}).
 		WithStatusSubresource(&v1alpha1.SandboxFunction{}, &v1alpha1.SandboxRun{}, &v1alpha1.SandboxRuntime{}).
 		Build()
