@@ -11,8 +11,8 @@ const maxWaiting = 256
 
 type waiter struct {
 	demand
-	// needsInstance: the runtime had no instance that takes calls when the wait began.
-	needsInstance bool
+	// wakes is true if the runtime has to be woken for the call.
+	wakes bool
 	// ready has room for one answer, so that dispatch never blocks.
 	ready chan waitResult
 }
@@ -22,10 +22,9 @@ type waitResult struct {
 	err   error
 }
 
-// wakeFor wakes the runtime for a call that waits for an instance. One that waits
-// for its turn has nothing to tell: under load that is every call.
+// wakeFor wakes the runtime for a call that waits, if it has to be.
 func (t *Table) wakeFor(runtime Runtime, w *waiter) {
-	if w.needsInstance {
+	if w.wakes {
 		t.wake(runtime)
 	}
 }
@@ -121,7 +120,7 @@ func (t *Table) join(runtime Runtime, d demand, from standing) (*runtimeState, *
 	case len(state.waiting) >= maxWaiting && !state.makeRoom(d.functionID):
 		return state, nil, nil, ErrQueueFull
 	}
-	w := &waiter{demand: d, needsInstance: !state.takesCalls(), ready: make(chan waitResult, 1)}
+	w := &waiter{demand: d, wakes: state.wakes(state.lastUse), ready: make(chan waitResult, 1)}
 	state.waiting = append(state.waiting, w)
 	return state, nil, w, nil
 }

@@ -19,7 +19,8 @@ type Runtime struct {
 // Hooks are told of what a call found out. They are called without locks and
 // must return at once.
 type Hooks struct {
-	// Wake is called when a call waits for a runtime that has no instance.
+	// Wake is called when calls begin to wait for a runtime that has no instance, not
+	// for each of them.
 	Wake func(Runtime)
 	// Lost is called when a call found that an instance is gone.
 	Lost func(Runtime, Instance)
@@ -65,6 +66,8 @@ type runtimeState struct {
 	// running counts the calls of each function that has any.
 	running map[string]int
 	wanted  bool
+	// wokenAt is when a call that waits last woke the runtime.
+	wokenAt time.Time
 	// closed runtimes take no more calls.
 	closed bool
 }
