@@ -40,6 +40,9 @@ func (r *Reconciler) plant(ctx context.Context, sc *scope) (bool, error) {
 		missing = instances
 	}
 	r.startPlants(sc, missing, want)
+	if len(instances) == 0 {
+		r.readAhead(sc)
+	}
 	if len(instances) > len(missing) || isVerified(sc, want) {
 		sc.runtimeReady = true
 		return false, nil
@@ -94,8 +97,9 @@ func (r *Reconciler) startPlant(sc *scope, instance publish.Instance, want check
 	request := wire.PlantRequest{Language: sc.language, SourceDigest: want.digest, Handler: want.handler,
 		Isolation: wire.Isolation(sc.obj.Spec.Isolation), Known: sc.known.provedIn(p)}
 	operation, key, uid := "plant/"+uuid.NewString(), sc.key, sc.obj.UID
+	visit := visit{runtime: sc.runtime, id: instance.ID, functionID: sc.obj.Spec.FunctionID}
 	started := r.plants.Start(operation, func(ctx context.Context) (struct{}, error) {
-		err := r.plantInTurn(ctx, key, uid, instance.ID, request)
+		err := r.plantInTurn(ctx, key, uid, visit, request)
 		if err == nil {
 			r.Table.MarkPlanted(p.runtime, instance, want.digest)
 		}
@@ -119,9 +123,9 @@ func (r *Reconciler) startPlant(sc *scope, instance publish.Instance, want check
 // plantInTurn waits until few others plant in the sandbox; only then does its
 // time begin, and only then is the source read.
 func (r *Reconciler) plantInTurn(
-	ctx context.Context, key types.NamespacedName, uid types.UID, id sandbox.ID, request wire.PlantRequest,
+	ctx context.Context, key types.NamespacedName, uid types.UID, visit visit, request wire.PlantRequest,
 ) error {
-	leave, err := r.gates.enter(ctx, id)
+	leave, err := r.gates.enter(ctx, visit)
 	if err != nil {
 		return err
 	}
@@ -131,10 +135,10 @@ func (r *Reconciler) plantInTurn(
 	}
 	ctx, cancel := context.WithTimeout(ctx, plantTimeout)
 	defer cancel()
-	if request.Source, err = r.readSource(ctx, key, uid, request.SourceDigest); err != nil {
+	if request.Source, err = r.source(ctx, key, uid, request.SourceDigest); err != nil {
 		return err
 	}
-	return r.plantWhenFree(ctx, id, request)
+	return r.plantWhenFree(ctx, visit.id, request)
 }
 
 // plantWhenFree repeats while all places of the sandbox are taken.

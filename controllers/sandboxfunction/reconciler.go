@@ -57,6 +57,7 @@ type Reconciler struct {
 	Options
 	memory   *memory
 	gates    *gates
+	aheads   *aheads
 	plants   *operations.Table[struct{}]
 	confirms *operations.Table[confirmation]
 	// confirming lets a few confirmations at a time ask the engine.
@@ -69,7 +70,8 @@ func New(o Options) *Reconciler {
 	return &Reconciler{
 		Options:    o,
 		memory:     newMemory(),
-		gates:      newGates(),
+		gates:      newGates(o.Table.Awaited),
+		aheads:     newAheads(),
 		plants:     operations.NewTable[struct{}](),
 		confirms:   operations.NewTable[confirmation](),
 		confirming: semaphore.NewWeighted(confirmsAtOnce),

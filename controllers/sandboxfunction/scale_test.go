@@ -1,8 +1,6 @@
 package sandboxfunction
 
 import (
-	"context"
-	"errors"
 	"testing"
 	"time"
 
@@ -12,7 +10,6 @@ import (
 
 	sandboxv1alpha1 "github.com/sandbox-operator/sandbox-operator/api/v1alpha1"
 	"github.com/sandbox-operator/sandbox-operator/controllers/internal/conditions"
-	"github.com/sandbox-operator/sandbox-operator/sandbox"
 )
 
 func TestServingChanged(t *testing.T) {
@@ -54,41 +51,6 @@ func TestMemory_refusalsOfTriggers(t *testing.T) {
 	m.forgetTrigger("t")
 	if _, ok := m.refuse("t", "late"); ok || len(m.refusals)+len(m.triggers) != 0 {
 		t.Error("a refusal of a trigger that was taken back is kept")
-	}
-}
-
-func TestGates(t *testing.T) {
-	g, one, other := newGates(), sandbox.NewID("one"), sandbox.NewID("other")
-	enter := func(ctx context.Context, id sandbox.ID) func() {
-		leave, err := g.enter(ctx, id)
-		if err != nil {
-			t.Fatalf("entering: %v", err)
-		}
-		return leave
-	}
-	var leave []func()
-	for range plantsAtOnce {
-		leave = append(leave, enter(t.Context(), one))
-	}
-	leave = append(leave, enter(t.Context(), other))
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := g.enter(ended, one); !errors.Is(err, context.Canceled) {
-		t.Errorf("one too many got %v", err)
-	}
-	waits := make(chan func(), 1)
-	go func() {
-		if l, err := g.enter(t.Context(), one); err == nil {
-			waits <- l
-		}
-	}()
-	leave[0]()
-	leave[0] = <-waits
-	for _, l := range leave {
-		l()
-	}
-	if len(g.gates) != 0 {
-		t.Errorf("%d gates are left", len(g.gates))
 	}
 }
 

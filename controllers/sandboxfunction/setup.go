@@ -87,22 +87,37 @@ func (r *Reconciler) functionsOfConfigMap(ctx context.Context, obj client.Object
 }
 
 func (r *Reconciler) find(ctx context.Context, opts ...client.ListOption) []reconcile.Request {
-	var list sandboxv1alpha1.SandboxFunctionList
-	// Only names are read, and a copy of every function would cost far more.
-	if err := r.Client.List(ctx, &list, append(opts, client.UnsafeDisableDeepCopy)...); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Finding the functions that a change concerns")
-		return nil
-	}
-	requests := make([]reconcile.Request, 0, len(list.Items))
-	for i := range list.Items {
-		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+	list := r.list(ctx, opts...)
+	requests := make([]reconcile.Request, 0, len(list))
+	for i := range list {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list[i])})
 	}
 	return requests
 }
 
-// WakeRuntime looks at all functions of a runtime, which has a new sandbox.
+// list returns functions, which are the cache's own: a copy of every one would cost
+// far more than what is read of them.
+func (r *Reconciler) list(ctx context.Context, opts ...client.ListOption) []sandboxv1alpha1.SandboxFunction {
+	var list sandboxv1alpha1.SandboxFunctionList
+	if err := r.Client.List(ctx, &list, append(opts, client.UnsafeDisableDeepCopy)...); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Finding the functions that a change concerns")
+		return nil
+	}
+	return list.Items
+}
+
+// WakeRuntime looks at all functions of a runtime, which has a new sandbox: first at
+// those for which calls wait.
 func (r *Reconciler) WakeRuntime(ctx context.Context, runtime publish.Runtime) {
-	r.wake(r.find(ctx, client.InNamespace(runtime.Namespace), client.MatchingFields{index.FunctionByRuntime: runtime.Name}))
+	awaited := r.Table.Awaited(runtime)
+	list := r.list(ctx, client.InNamespace(runtime.Namespace), client.MatchingFields{index.FunctionByRuntime: runtime.Name})
+	for i := range list {
+		if key := client.ObjectKeyFromObject(&list[i]); awaited[list[i].Spec.FunctionID] {
+			r.waker.WakeFirst(key)
+		} else {
+			r.waker.Wake(key)
+		}
+	}
 }
 
 // HandleBusEvent looks at the functions that an event of the bus concerns: all

@@ -4,8 +4,6 @@ import (
 	"context"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/sandbox-operator/sandbox-operator/controllers/internal/prepare"
 	"github.com/sandbox-operator/sandbox-operator/guest/runner"
 	"github.com/sandbox-operator/sandbox-operator/sandbox"
@@ -22,11 +20,10 @@ const (
 )
 
 func (r *Reconciler) boot(sc *scope, i *instance, request sandbox.CreateRequest) {
-	key := types.NamespacedName{Namespace: sc.obj.Namespace, Name: sc.obj.Name}
-	ticket, fitting := r.ticket(sc, i), sc.fitting
+	runtime, ticket, fitting := sc.runtime, r.ticket(sc, i), sc.fitting
 	r.boots.Start(sc.operation(i), func(ctx context.Context) (runner.Booted, error) {
 		return r.bootFitted(ctx, ticket, request, fitting)
-	}, func() { r.waker.Wake(key) })
+	}, func() { r.WakeRuntime(runtime) })
 }
 
 // bootFitted makes a sandbox and what the spec wants in it. It is one unit: a

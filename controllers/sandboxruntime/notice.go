@@ -90,9 +90,14 @@ func (r *Reconciler) MarkLost(runtime publish.Runtime, lost publish.Instance) {
 	r.WakeRuntime(runtime)
 }
 
-// WakeRuntime looks at a runtime, for a call that waits for a sandbox.
+// WakeRuntime looks at a runtime, before all others if a call waits for a sandbox.
 func (r *Reconciler) WakeRuntime(runtime publish.Runtime) {
-	r.waker.Wake(types.NamespacedName{Namespace: runtime.Namespace, Name: runtime.Name})
+	key := types.NamespacedName{Namespace: runtime.Namespace, Name: runtime.Name}
+	if r.Table.Activity(runtime).Wanted {
+		r.waker.WakeFirst(key)
+	} else {
+		r.waker.Wake(key)
+	}
 }
 
 // HandleFleet looks at the runtimes that a change of the back end's list

@@ -60,15 +60,25 @@ func TestSource_wakesFirst(t *testing.T) {
 	source, queue := wake.NewSource(), priorityqueue.New[reconcile.Request]("test")
 	t.Cleanup(queue.ShutDown)
 	queue.Add(reconcile.Request{NamespacedName: key("reported")})
+	source.Wake(key("early"))
+	source.WakeFirst(key("early and awaited"))
+	source.Wake(key("early and awaited"))
 	if err := source.Start(t.Context(), queue); err != nil {
 		t.Fatal(err)
 	}
 	source.Wake(key("woken"))
-	for _, want := range []string{"apps/woken", "apps/reported"} {
+	source.Wake(key("awaited"))
+	source.WakeFirst(key("awaited"))
+	var order []string
+	for range 5 {
 		request, _ := queue.Get()
-		if queue.Done(request); request.String() != want {
-			t.Errorf("got %s, want %s", request, want)
-		}
+		queue.Done(request)
+		order = append(order, request.Name)
+	}
+	slices.Sort(order[:2])
+	slices.Sort(order[2:4])
+	if diff := cmp.Diff([]string{"awaited", "early and awaited", "early", "woken", "reported"}, order); diff != "" {
+		t.Errorf("order (-want +got):\n%s", diff)
 	}
 }
 
