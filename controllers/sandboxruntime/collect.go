@@ -54,6 +54,7 @@ func (r *Reconciler) admit(sc *scope, i *instance, booted runner.Booted) {
 	r.Table.Use(sc.runtime)
 	i.id, i.since, i.touched = booted.ID, r.Clock.Now(), r.Clock.Now()
 	i.State = sandboxv1alpha1.InstanceReady
+	r.postpone(sc)
 	r.Table.SetInstance(sc.runtime, publish.Instance{Name: i.Name, ID: booted.ID, Slots: defaultSlots, Template: i.TemplateDigest})
 	r.Fleet.Poke()
 }

@@ -92,6 +92,8 @@ type runtimeMemory struct {
 	// drained is when the deletion of a kept runtime last found a program that goes
 	// on to its end, or began.
 	drained time.Time
+	// tellAt is when the status says that a sandbox has come for which calls waited.
+	tellAt time.Time
 	// unusedSince is when an implicit runtime was first found without functions,
 	// zero while it has some.
 	unusedSince time.Time

@@ -118,7 +118,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 func (r *Reconciler) run(ctx context.Context, sc *scope) error {
 	steps := []step{
 		r.adopt, r.collect, r.notice, r.giveUp, r.remove, r.renew, r.removeKept, r.removeImplicit,
-		r.want, r.template, r.keep, r.act,
+		r.want, r.template, r.keep, r.act, r.answerFirst,
 	}
 	for _, s := range steps {
 		if done, err := s(ctx, sc); done || err != nil {
