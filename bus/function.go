@@ -21,19 +21,22 @@ type Invocation struct {
 	// Traceparent and Baggage are W3C trace context, empty when absent. The
 	// handler's context has them as its remote span and its baggage.
 	Traceparent, Baggage string
+
+	// decoded: Data came in a frame, so that it need not be looked through again to
+	// know that it is JSON.
+	decoded bool
 }
 
+const callerKey = "_caller_worker_id"
+
 // CallerWorkerID is the worker that called, as the engine vouches for it; empty
-// for deliveries of triggers and queues (§5.2).
+// for deliveries of triggers and queues (§5.2). Payloads that are no objects, or
+// carry another type there, name no caller.
 func (i Invocation) CallerWorkerID() string {
-	var data struct {
-		Caller string `json:"_caller_worker_id"`
-	}
-	// Payloads that are no objects, or carry another type there, name no caller.
-	if json.Unmarshal(i.Data, &data) != nil {
+	if !i.decoded && !json.Valid(i.Data) {
 		return ""
 	}
-	return data.Caller
+	return protocol.TextField(i.Data, callerKey)
 }
 
 // Handler answers one call; a nil result means no value. Its context ends when

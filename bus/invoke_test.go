@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/sandbox-operator/sandbox-operator/bus/protocol"
 )
@@ -100,7 +101,7 @@ func TestClient_passesInvocations(t *testing.T) {
 		ID: "i1", FunctionID: "a::f", Data: json.RawMessage(`{"_caller_worker_id":"w9","n":1}`),
 		Metadata: json.RawMessage(`{"tenant":"t"}`), Traceparent: "00-1", Baggage: "k=v",
 	}
-	if diff := cmp.Diff(want, inv); diff != "" {
+	if diff := cmp.Diff(want, inv, cmpopts.IgnoreUnexported(Invocation{})); diff != "" {
 		t.Errorf("invocation (-want +got):\n%s", diff)
 	}
 	if inv.CallerWorkerID() != "w9" {
@@ -113,10 +114,20 @@ func TestClient_passesInvocations(t *testing.T) {
 
 func TestInvocation_CallerWorkerID(t *testing.T) {
 	for data, want := range map[string]string{
-		`{"_caller_worker_id":"w1"}`: "w1", `{}`: "", `null`: "", `[1]`: "", `{"_caller_worker_id":7}`: "", ``: "",
+		`{"_caller_worker_id":"w1"}`: "w1", `{}`: "", `null`: "", `[1]`: "", `{"_caller_worker_id":7}`: "",
+		`{"a":{"_caller_worker_id":"w2"},"_caller\u005fworker_id":"w\u0031"}`: "w1",
+		// In another case it is a key of the caller's own, which may lie.
+		`{"_caller_worker_id":"w1","_CALLER_worker_id":"w2"}`: "w1",
 	} {
-		if got := (Invocation{Data: json.RawMessage(data)}).CallerWorkerID(); got != want {
-			t.Errorf("caller in %s is %q, want %q", data, got, want)
+		for _, decoded := range []bool{false, true} {
+			if got := (Invocation{Data: json.RawMessage(data), decoded: decoded}).CallerWorkerID(); got != want {
+				t.Errorf("caller in %s is %q, want %q", data, got, want)
+			}
+		}
+	}
+	for _, broken := range []string{``, `{`, `{"_caller_worker_id":"w1"`} {
+		if got := (Invocation{Data: json.RawMessage(broken)}).CallerWorkerID(); got != "" {
+			t.Errorf("caller in %s is %q", broken, got)
 		}
 	}
 }

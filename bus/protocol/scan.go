@@ -117,6 +117,26 @@ func readText(field *string, value []byte) error {
 	return nil
 }
 
+// TextField is the text of a field of an object, that of the last one of the name;
+// empty if the object has none, or it is no text, or the value is no object. The
+// value must be valid JSON.
+func TextField(value []byte, field string) (text string) {
+	if at := skipSpace(value, 0); at == len(value) || value[at] != '{' {
+		return ""
+	}
+	_ = eachField(value, func(name, content []byte) error {
+		if string(name) != field {
+			return nil
+		}
+		text = ""
+		if content[0] == '"' {
+			text = plainText(content)
+		}
+		return nil
+	})
+	return text
+}
+
 func checkText(frame []byte) error {
 	// encoding/json lets bytes that are no text pass in raw values, and a peer
 	// that they were forwarded to would close its connection.

@@ -26,7 +26,7 @@ type callWorld struct {
 	told     *told
 }
 
-func newCallWorld(t *testing.T) *callWorld {
+func newCallWorld(t testing.TB) *callWorld {
 	t.Helper()
 	w := &callWorld{provider: fake.New(), told: &told{}}
 	w.table = NewTable(clock.RealClock{}, w.told.hooks())
@@ -52,7 +52,7 @@ func (w *callWorld) boot(name string) sandbox.ID {
 }
 
 // answers makes the agent reply to calls, and record nothing else.
-func (w *callWorld) answers(t *testing.T, reply func(ctx context.Context, call wire.CallRequest) (wire.Reply, error)) {
+func (w *callWorld) answers(t testing.TB, reply func(ctx context.Context, call wire.CallRequest) (wire.Reply, error)) {
 	w.provider.OnExec(func(ctx context.Context, _ sandbox.Info, req sandbox.ExecRequest) (sandbox.ExecResult, error) {
 		if req.Argv[1] != wire.CommandCall {
 			return framed(t, wire.Reply{}), nil
@@ -66,7 +66,7 @@ func (w *callWorld) answers(t *testing.T, reply func(ctx context.Context, call w
 	})
 }
 
-func framed(t *testing.T, reply wire.Reply) sandbox.ExecResult {
+func framed(t testing.TB, reply wire.Reply) sandbox.ExecResult {
 	t.Helper()
 	frame, err := wire.EncodeReply(reply)
 	if err != nil {
@@ -75,7 +75,7 @@ func framed(t *testing.T, reply wire.Reply) sandbox.ExecResult {
 	return sandbox.ExecResult{Stdout: frame}
 }
 
-func (w *callWorld) call(t *testing.T, data string) (json.RawMessage, error) {
+func (w *callWorld) call(t testing.TB, data string) (json.RawMessage, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()

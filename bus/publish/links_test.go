@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/sandbox-operator/sandbox-operator/bus"
 	"github.com/sandbox-operator/sandbox-operator/guest"
 	"github.com/sandbox-operator/sandbox-operator/guest/runner/link"
@@ -26,7 +28,7 @@ func (p pipes) Open(context.Context) (calls, replies wire.LinkEnd, ends io.ReadW
 }
 
 // newLinkedCallWorld has a link to its one sandbox, whose end the test has.
-func newLinkedCallWorld(t *testing.T) (*callWorld, net.Conn) {
+func newLinkedCallWorld(t testing.TB) (*callWorld, net.Conn) {
 	t.Helper()
 	w, p := newCallWorld(t), pipes{make(chan net.Conn, 1)}
 	w.Guest.Warm = true
@@ -101,4 +103,44 @@ func TestServe_callerGoneOverALink(t *testing.T) {
 		t.Errorf("%d executions", execs)
 	}
 	w.idle(t)
+}
+
+// BenchmarkServe is the call path over a link, without bus and guest: several callers
+// of one instance, most of whom wait for a slot.
+func BenchmarkServe(b *testing.B) {
+	w, end := newLinkedCallWorld(b)
+	metrics, err := NewMetrics(prometheus.NewRegistry())
+	if err != nil {
+		b.Fatal(err)
+	}
+	w.Metrics = metrics
+	w.Workers = newWorkers(func(context.Context) (map[string]string, error) { return map[string]string{"w1": "caller"}, nil })
+	go answerAll(end)
+	payload := []byte(`{"n":1,"_caller_worker_id":"w1"}`)
+	b.ReportAllocs()
+	b.SetParallelism(8)
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			if _, err := w.Serve(b.Context(), bus.Invocation{FunctionID: "shop::price", Data: payload}); err != nil {
+				b.Error(err)
+				return
+			}
+		}
+	})
+}
+
+// answerAll is a guest that answers every call at once.
+func answerAll(end net.Conn) {
+	frame, _ := wire.EncodeReply(wire.Reply{Result: []byte(`2`), Start: wire.StartReady, DurationMs: time.Minute.Milliseconds()})
+	source := bufio.NewReader(end)
+	for {
+		asked, err := wire.ReadLinkPacket(source)
+		if err != nil {
+			return
+		}
+		line, _ := wire.LinkPacket{Kind: wire.LinkReply, Number: asked.Number, Body: frame}.Append(nil)
+		if _, err := end.Write(line); err != nil {
+			return
+		}
+	}
 }

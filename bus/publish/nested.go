@@ -41,7 +41,7 @@ const maxNesting = 64
 
 // standing follows the callers of a call.
 func (t *Table) standing(ctx context.Context, caller Caller) standing {
-	s := standing{holds: map[Runtime]bool{}}
+	var s standing
 	for depth := 0; caller != nil && depth < maxNesting; depth++ {
 		p, ok := t.program(caller(ctx))
 		if !ok {
@@ -50,10 +50,17 @@ func (t *Table) standing(ctx context.Context, caller Caller) standing {
 		s.nested = true
 		s.reserved = s.reserved || p.reserve
 		s.limited = s.limited || p.limited
-		s.holds[p.runtime] = true
+		s.hold(p.runtime)
 		caller = p.caller
 	}
 	return s
+}
+
+func (s *standing) hold(runtime Runtime) {
+	if s.holds == nil {
+		s.holds = map[Runtime]bool{}
+	}
+	s.holds[runtime] = true
 }
 
 // Inside says whether a call comes from a program in this runtime, directly or by

@@ -272,6 +272,33 @@ func TestInside(t *testing.T) {
 	}
 }
 
+// The baggage of a call names the program that made it, and nothing of those above.
+func TestInside_byBaggage(t *testing.T) {
+	workers := newWorkers(func(context.Context) (map[string]string, error) { return nil, errors.New("not asked") })
+	table := nestedTable(t, 3)
+	first := mustEnter(t, table, "f", nil, "w:f:1")
+	defer first.Release()
+	second := mustEnter(t, table, "b", workers.callerOf(named(t, "w:f:1"), func() string { t.Error("asked for"); return "" }), "w:b:1")
+	defer second.Release()
+	if !table.Inside(named(t, "w:b:1"), shop, workers.CallerOf("")) {
+		t.Error("a call by way of another runtime does not come from inside the first")
+	}
+}
+
+// named is the context of a call whose baggage names its caller.
+func named(t *testing.T, worker string) context.Context {
+	t.Helper()
+	member, err := baggage.NewMemberRaw(workerMember, worker)
+	if err != nil {
+		t.Fatal(err)
+	}
+	members, err := baggage.New(member)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return baggage.ContextWithBaggage(t.Context(), members)
+}
+
 func TestWorkers_name(t *testing.T) {
 	var mu sync.Mutex
 	lists := 0

@@ -2,13 +2,14 @@ package publish
 
 import (
 	"context"
+	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"math/rand/v2"
 	"strings"
 	"time"
-
-	"github.com/google/uuid"
 
 	"github.com/sandbox-operator/sandbox-operator/bus"
 	"github.com/sandbox-operator/sandbox-operator/guest/runner"
@@ -56,9 +57,9 @@ func (s *Server) call(ctx context.Context, inv bus.Invocation) (json.RawMessage,
 	if err := checkPayload(binding.Request, inv.Data); err != nil {
 		return nil, err
 	}
-	checked := binding.Request
+	checked, caller := binding.Request, s.caller(ctx, inv)
 	for {
-		lease, binding, err := s.Table.AcquireFor(ctx, inv.FunctionID, s.caller(inv))
+		lease, binding, err := s.Table.AcquireFor(ctx, inv.FunctionID, caller)
 		if err != nil {
 			return nil, err
 		}
@@ -70,18 +71,20 @@ func (s *Server) call(ctx context.Context, inv bus.Invocation) (json.RawMessage,
 			}
 			checked = binding.Request
 		}
-		result, err := s.execute(ctx, lease, binding, inv, deadline)
+		request := s.request(binding, inv, deadline)
+		lease.RunsAs(request.WorkerName, caller)
+		result, err := s.execute(ctx, lease, binding, request)
 		if !s.again(ctx, lease, binding, err) {
 			return result, err
 		}
 	}
 }
 
-func (s *Server) caller(inv bus.Invocation) Caller {
+func (s *Server) caller(ctx context.Context, inv bus.Invocation) Caller {
 	if s.Workers == nil {
 		return nil
 	}
-	return s.Workers.CallerOf(inv.CallerWorkerID())
+	return s.Workers.callerOf(ctx, inv.CallerWorkerID)
 }
 
 func checkPayload(schema *Schema, payload json.RawMessage) error {
@@ -142,9 +145,7 @@ func (t *Table) pause(ctx context.Context) bool {
 	}
 }
 
-func (s *Server) execute(ctx context.Context, lease *Lease, b Binding, inv bus.Invocation, deadline time.Time) (json.RawMessage, error) {
-	request := s.request(b, inv, deadline)
-	lease.RunsAs(request.WorkerName, s.caller(inv))
+func (s *Server) execute(ctx context.Context, lease *Lease, b Binding, request wire.CallRequest) (json.RawMessage, error) {
 	reply, err := s.Guest.Call(ctx, lease.ID, request)
 	s.Metrics.started(reply.Start)
 	if err != nil {
@@ -154,7 +155,7 @@ func (s *Server) execute(ctx context.Context, lease *Lease, b Binding, inv bus.I
 		return nil, err
 	}
 	if reply.Logs != "" {
-		s.Logger.Debug("Handler printed", "function", inv.FunctionID, "bytes", len(reply.Logs))
+		s.Logger.Debug("Handler printed", "function", b.FunctionID, "bytes", len(reply.Logs))
 	}
 	if reply.Error != nil {
 		return nil, reply.Error
@@ -199,5 +200,7 @@ func (s *Server) cancel(ctx context.Context, lease *Lease, token string) {
 // guestWorkerName names the worker that a guest becomes if it uses the bus. The
 // engine refuses a second worker of the same name, so every call gets its own.
 func guestWorkerName(worker, functionID string) string {
-	return worker + ":" + functionID + ":" + uuid.NewString()[:8]
+	var number [4]byte
+	binary.BigEndian.PutUint32(number[:], rand.Uint32())
+	return worker + ":" + functionID + ":" + hex.EncodeToString(number[:])
 }

@@ -43,11 +43,29 @@ const workerMember = "sandbox-worker"
 // in reserve, or a refusal.
 func (w *Workers) CallerOf(id string) Caller {
 	return func(ctx context.Context) string {
-		if name := baggage.FromContext(ctx).Member(workerMember).Value(); name != "" {
+		if name := namedIn(ctx); name != "" {
 			return name
 		}
 		return w.Name(ctx, id)
 	}
+}
+
+// callerOf is CallerOf for a call with this context, whatever the context is in which
+// its caller is asked for: the callers of a call are followed up by way of those that
+// they were called by. The id is looked for only where it is needed.
+func (w *Workers) callerOf(call context.Context, id func() string) Caller {
+	name := namedIn(call)
+	return func(ctx context.Context) string {
+		if name != "" {
+			return name
+		}
+		return w.Name(ctx, id())
+	}
+}
+
+// namedIn is the worker that the baggage names, empty for none.
+func namedIn(ctx context.Context) string {
+	return baggage.FromContext(ctx).Member(workerMember).Value()
 }
 
 // NewWorkers returns the workers of the client's bus.

@@ -121,7 +121,7 @@ func stillWaits(t *testing.T, answers <-chan answer) {
 }
 
 // eventually polls until the condition holds.
-func eventually(t *testing.T, what string, holds func() bool) {
+func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	deadline := time.After(patience)
 	poll := time.NewTicker(time.Millisecond)
