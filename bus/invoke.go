@@ -24,10 +24,10 @@ func (s *session) invoke(call *protocol.InvokeFunction) {
 	case !c.slots.TryAcquire(1):
 		s.post(failure(call, CodeCapacity, "too many calls are running in this worker"))
 	default:
-		go func() {
+		s.handlers.run(func() {
 			defer c.slots.Release(1)
 			s.answer(call, handler)
-		}()
+		})
 	}
 }
 
@@ -40,7 +40,7 @@ func (s *session) answer(call *protocol.InvokeFunction, handler Handler) {
 		return
 	}
 	// Only this caller gets into trouble when a place in the queue is long in
-	// coming, so it may wait as long as the connection lives.
+	// coming, so it may wait.
 	_ = s.outbox.send(s.ctx, s.ctx.Done(), encodeAnswer(call, result, err))
 }
 
@@ -58,6 +58,7 @@ func runHandler(ctx context.Context, handler Handler, call *protocol.InvokeFunct
 		Metadata:    call.Metadata,
 		Traceparent: call.Traceparent,
 		Baggage:     call.Baggage,
+		decoded:     true,
 	})
 }
 

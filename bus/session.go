@@ -35,6 +35,7 @@ type session struct {
 	ctx      context.Context
 	fail     context.CancelCauseFunc
 	outbox   *outbox
+	handlers handlers
 	pending  *pending
 	draining atomic.Bool
 	// heard is when something last arrived, in Unix nanoseconds.
@@ -97,6 +98,7 @@ func (s *session) live(ctx context.Context) (joined bool, err error) {
 	}
 	s.fail(errEnded)
 	loops.Wait()
+	s.handlers.close()
 	_ = s.conn.CloseNow()
 	cause := context.Cause(s.ctx)
 	if orderly {
