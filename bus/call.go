@@ -158,7 +158,7 @@ func notConnected(call Call) error {
 
 func (c *Client) withDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
-		return context.WithCancel(ctx)
+		return ctx, func() {}
 	}
 	return context.WithTimeout(ctx, c.options.CallTimeout)
 }

@@ -24,16 +24,16 @@ func (r *Runner) Call(ctx context.Context, id sandbox.ID, req wire.CallRequest) 
 
 func (r *Runner) deliver(ctx context.Context, id sandbox.ID, req wire.CallRequest) (wire.Reply, error) {
 	if r.Links == nil {
-		r.Metrics.delivered(byExecution)
+		r.Metrics.executed()
 		return r.execute(ctx, id, r.program.Call(req))
 	}
 	reply, err := r.Links.Call(ctx, id, req)
 	if !errors.Is(err, link.ErrNotRun) {
-		r.Metrics.delivered(byLink)
+		r.Metrics.linked()
 		return reply, err
 	}
 	begun := time.Now()
-	r.Metrics.delivered(byExecution)
+	r.Metrics.executed()
 	reply, err = r.execute(ctx, id, r.program.Call(req))
 	switch {
 	case sandbox.IsNotFound(err), sandbox.IsDead(err):

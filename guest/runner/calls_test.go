@@ -184,9 +184,9 @@ func (w *linkedWorld) counts(t *testing.T, executed, linked float64) {
 			got[key] = m.GetCounter().GetValue() + m.GetGauge().GetValue()
 		}
 	}
-	want := map[string]float64{"sandbox_function_call_deliveries_total by=exec": executed, "sandbox_function_links": 1}
-	if linked > 0 {
-		want["sandbox_function_call_deliveries_total by=link"] = linked
+	want := map[string]float64{
+		"sandbox_function_call_deliveries_total by=exec": executed, "sandbox_function_call_deliveries_total by=link": linked,
+		"sandbox_function_links": 1,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the metrics (-want +got):\n%s", diff)

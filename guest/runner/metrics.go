@@ -8,21 +8,16 @@ import (
 	"github.com/sandbox-operator/sandbox-operator/guest/runner/link"
 )
 
-// How a call gets to its sandbox.
-const (
-	byLink      = "link"
-	byExecution = "exec"
-)
-
 // Metrics counts how calls get to their sandboxes.
-type Metrics struct{ deliveries *prometheus.CounterVec }
+type Metrics struct{ byLink, byExecution prometheus.Counter }
 
 // NewMetrics registers the metrics; links may be nil.
 func NewMetrics(registerer prometheus.Registerer, links *link.Set) (*Metrics, error) {
-	m := &Metrics{deliveries: prometheus.NewCounterVec(prometheus.CounterOpts{
+	deliveries := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "sandbox_function_call_deliveries_total",
 		Help: "Calls by how they got to their sandbox: over its link, or by an exec of the agent.",
-	}, []string{"by"})}
+	}, []string{"by"})
+	m := &Metrics{byLink: deliveries.WithLabelValues("link"), byExecution: deliveries.WithLabelValues("exec")}
 	open := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "sandbox_function_links",
 		Help: "Links to sandboxes that are open.",
@@ -32,12 +27,19 @@ func NewMetrics(registerer prometheus.Registerer, links *link.Set) (*Metrics, er
 		}
 		return float64(links.Open())
 	})
-	return m, errors.Join(registerer.Register(m.deliveries), registerer.Register(open))
+	return m, errors.Join(registerer.Register(deliveries), registerer.Register(open))
 }
 
-// delivered counts a call; a nil Metrics counts nothing.
-func (m *Metrics) delivered(by string) {
+// linked counts a call that went over a link; a nil Metrics counts nothing.
+func (m *Metrics) linked() {
 	if m != nil {
-		m.deliveries.WithLabelValues(by).Inc()
+		m.byLink.Inc()
+	}
+}
+
+// executed is linked for an execution.
+func (m *Metrics) executed() {
+	if m != nil {
+		m.byExecution.Inc()
 	}
 }

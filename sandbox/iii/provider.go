@@ -52,8 +52,11 @@ const (
 
 // invoke calls one function of the daemon within a deadline and types its error.
 func invoke[Res any](ctx context.Context, p *Provider, deadline time.Duration, function string, kind effect, request any) (Res, error) {
-	ctx, cancel := context.WithTimeout(ctx, deadline)
-	defer cancel()
+	if limit, ok := ctx.Deadline(); !ok || time.Until(limit) > deadline {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, deadline)
+		defer cancel()
+	}
 	result, err := bus.Invoke[Res](ctx, p.client, function, request)
 	return result, typed(err, kind)
 }
