@@ -11,6 +11,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/sandbox-operator/sandbox-operator/bus/cork"
 	"github.com/sandbox-operator/sandbox-operator/bus/protocol"
 )
 
@@ -42,35 +43,31 @@ func (c *Client) CreateChannel(ctx context.Context, buffer int) (protocol.Channe
 }
 
 // dialChannel opens one end. Channels need no connection of the client.
-func (c *Client) dialChannel(ctx context.Context, ref protocol.ChannelRef, direction string) (*websocket.Conn, error) {
+func (c *Client) dialChannel(ctx context.Context, ref protocol.ChannelRef, direction string) (*websocket.Conn, *cork.Conn, error) {
 	if ref.Direction != direction {
-		return nil, fmt.Errorf("opening a channel: the reference has direction %q, want %q", ref.Direction, direction)
+		return nil, nil, fmt.Errorf("opening a channel: the reference has direction %q, want %q", ref.Direction, direction)
 	}
 	address := c.url.JoinPath("ws", "channels", url.PathEscape(ref.ChannelID))
 	address.RawQuery = url.Values{"key": {ref.AccessKey}, "dir": {direction}}.Encode()
-	conn, _, err := c.dial(ctx, address.String(), &websocket.DialOptions{})
+	conn, wire, err := c.dial(ctx, address.String(), &websocket.DialOptions{})
 	var refused *handshakeError
 	if errors.As(err, &refused) && refused.status == http.StatusNotFound {
-		return nil, ErrNoChannel
+		return nil, nil, ErrNoChannel
 	}
 	if err != nil {
-		return nil, fmt.Errorf("opening a channel: %w", err)
+		return nil, nil, fmt.Errorf("opening a channel: %w", err)
 	}
-	return conn, nil
+	return conn, wire, nil
 }
 
-const (
-	// channelFrame is the size of binary frames in bytes (§1.3).
-	channelFrame = 64 << 10
-	// channelLinger is how long a writer waits before it closes, as the engine
-	// drains no longer than that afterwards (§8 rule 6).
-	channelLinger = 10 * time.Millisecond
-)
+// channelFrame is the size of binary frames in bytes (§1.3).
+const channelFrame = 64 << 10
 
 // ChannelWriter is the writing end of a channel. It is for one goroutine at a
 // time.
 type ChannelWriter struct {
 	conn   *websocket.Conn
+	wire   *cork.Conn
 	ctx    context.Context
 	cancel context.CancelFunc
 	bound  time.Duration
@@ -80,7 +77,7 @@ type ChannelWriter struct {
 // ends writes fail and the reader sees the end of data, which it cannot tell
 // from success; use CloseWithError for that.
 func (c *Client) OpenWriter(ctx context.Context, ref protocol.ChannelRef) (*ChannelWriter, error) {
-	conn, err := c.dialChannel(ctx, ref, protocol.DirectionWrite)
+	conn, wire, err := c.dialChannel(ctx, ref, protocol.DirectionWrite)
 	if err != nil {
 		return nil, err
 	}
@@ -89,6 +86,7 @@ func (c *Client) OpenWriter(ctx context.Context, ref protocol.ChannelRef) (*Chan
 	// context that comes back ends with the connection.
 	return &ChannelWriter{
 		conn:   conn,
+		wire:   wire,
 		ctx:    conn.CloseRead(life),
 		cancel: cancel,
 		bound:  c.options.timers.farewell,
@@ -97,9 +95,17 @@ func (c *Client) OpenWriter(ctx context.Context, ref protocol.ChannelRef) (*Chan
 
 // Write sends bytes in frames of 64 KiB. It blocks while the reader is behind.
 func (w *ChannelWriter) Write(p []byte) (n int, err error) {
+	// A frame that is masked is written in pieces of 4 KiB, each of which would be
+	// a packet.
+	w.wire.Hold()
+	defer func() {
+		if failed := w.wire.Release(); failed != nil && err == nil {
+			n, err = 0, fmt.Errorf("writing to a channel: %w", failed)
+		}
+	}()
 	for len(p) > 0 {
 		size := min(len(p), channelFrame)
-		if err := w.conn.Write(w.ctx, websocket.MessageBinary, p[:size]); err != nil {
+		if err := w.write(websocket.MessageBinary, p[:size]); err != nil {
 			return n, fmt.Errorf("writing to a channel: %w", err)
 		}
 		n += size
@@ -110,18 +116,29 @@ func (w *ChannelWriter) Write(p []byte) (n int, err error) {
 
 // WriteText sends one message, which the reader can tell from bytes.
 func (w *ChannelWriter) WriteText(text string) error {
-	if err := w.conn.Write(w.ctx, websocket.MessageText, []byte(text)); err != nil {
+	if err := w.write(websocket.MessageText, []byte(text)); err != nil {
 		return fmt.Errorf("writing to a channel: %w", err)
 	}
 	return nil
 }
 
-// Close ends the data. Everything written before reaches the reader.
+// write needs no context: the end of the writer's own closes the connection, and
+// one watch over that costs less than one for each message.
+func (w *ChannelWriter) write(kind websocket.MessageType, message []byte) error {
+	if err := w.ctx.Err(); err != nil {
+		return err
+	}
+	return w.conn.Write(context.Background(), kind, message)
+}
+
+// Close ends the data. Everything written before reaches the reader: it is on its
+// way before the close is, so there is no need to wait as SDKs do, whose sockets
+// may still hold frames (§8 rules 5 and 6).
 func (w *ChannelWriter) Close() error {
 	defer w.cancel()
-	if !pause(w.ctx, channelLinger) {
+	if err := w.ctx.Err(); err != nil {
 		_ = w.conn.CloseNow()
-		return fmt.Errorf("closing a channel: %w", w.ctx.Err())
+		return fmt.Errorf("closing a channel: %w", err)
 	}
 	bound := time.AfterFunc(w.bound, w.cancel)
 	defer bound.Stop()

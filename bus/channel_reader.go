@@ -33,11 +33,13 @@ type ChannelFrame struct {
 
 // OpenReader takes the reading end. ctx bounds the reader's whole life.
 func (c *Client) OpenReader(ctx context.Context, ref protocol.ChannelRef) (*ChannelReader, error) {
-	conn, err := c.dialChannel(ctx, ref, protocol.DirectionRead)
+	conn, _, err := c.dialChannel(ctx, ref, protocol.DirectionRead)
 	if err != nil {
 		return nil, err
 	}
 	life, cancel := context.WithCancel(ctx)
+	// One watch costs less than a context in each read.
+	context.AfterFunc(life, func() { _ = conn.CloseNow() })
 	return &ChannelReader{conn: conn, ctx: life, cancel: cancel}, nil
 }
 
@@ -120,7 +122,10 @@ func (r *ChannelReader) open() (websocket.MessageType, io.Reader, error) {
 	if r.ended != nil {
 		return 0, nil, r.ended
 	}
-	kind, frame, err := r.conn.Reader(r.ctx)
+	if err := r.ctx.Err(); err != nil {
+		return 0, nil, r.end(err)
+	}
+	kind, frame, err := r.conn.Reader(context.Background())
 	if err != nil {
 		return 0, nil, r.end(err)
 	}

@@ -12,6 +12,10 @@ import (
 	"github.com/sandbox-operator/sandbox-operator/sandbox"
 )
 
+// uploadPiece is what a feeder hands over at once, in bytes: some frames of the
+// channel, which leave together.
+const uploadPiece = 256 << 10
+
 // farewell bounds how long a feeder whose caller has left may take to tell the
 // daemon so.
 const farewell = 2 * time.Second
@@ -53,7 +57,7 @@ func (p *Provider) feed(life context.Context, ref protocol.ChannelRef, source io
 	if err != nil {
 		return err
 	}
-	if _, err = io.Copy(writer, source); err != nil {
+	if _, err = io.CopyBuffer(writer, source, make([]byte, uploadPiece)); err != nil {
 		return errors.Join(err, writer.CloseWithError("the sender gave up"))
 	}
 	return writer.Close()
