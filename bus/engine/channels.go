@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/coder/websocket"
 	"github.com/google/uuid"
 
 	"github.com/sandbox-operator/sandbox-operator/bus/protocol"
@@ -19,12 +18,6 @@ const (
 	unpairedChannelTTL  = 5 * time.Minute
 	channelSweep        = time.Minute
 )
-
-// item is one frame on its way through a channel.
-type item struct {
-	kind websocket.MessageType
-	data []byte
-}
 
 // channel connects one writer with one reader. It belongs to no worker.
 type channel struct {

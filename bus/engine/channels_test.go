@@ -141,6 +141,52 @@ func TestEngine_channelHoldsTheWriterBack(t *testing.T) {
 	}
 }
 
+// TestEngine_channelFrames passes frames of all sizes through a buffer that holds
+// many, so that each must lie in memory of its own until it is read.
+func TestEngine_channelFrames(t *testing.T) {
+	e := startEngine(t)
+	const room = 64 << 10
+	sizes := []int{0, 1, room / 4, room/4 + 1, room - 1, room, room + 1, room + 2, 3 * room}
+	frame := func(i int) []byte {
+		return bytes.Repeat([]byte{byte(i), byte(i >> 4), 1}, sizes[i%len(sizes)])[:sizes[i%len(sizes)]]
+	}
+	const frames = 90
+	for name, early := range map[string]bool{"read at once": true, "read afterwards": false} {
+		t.Run(name, func(t *testing.T) {
+			pair := connect(t, e, "frames of "+name).channel(frames)
+			writer := mustDialChannel(t, e, pair.Writer)
+			sent := make(chan error, 1)
+			send := func() {
+				for i := range frames {
+					if err := writer.Write(bounded(t), websocket.MessageBinary, frame(i)); err != nil {
+						sent <- err
+						return
+					}
+				}
+				sent <- writer.Close(websocket.StatusNormalClosure, "")
+			}
+			if early {
+				go send()
+			} else {
+				send()
+			}
+			reader := mustDialChannel(t, e, pair.Reader)
+			reader.SetReadLimit(-1)
+			for i := range frames {
+				if _, data, err := reader.Read(bounded(t)); err != nil || !bytes.Equal(data, frame(i)) {
+					t.Fatalf("frame %d came as %d bytes of %d, %v", i, len(data), len(frame(i)), err)
+				}
+			}
+			if _, _, err := reader.Read(bounded(t)); websocket.CloseStatus(err) != websocket.StatusNormalClosure {
+				t.Errorf("after the last frame: %v", err)
+			}
+			if err := <-sent; err != nil {
+				t.Errorf("sending: %v", err)
+			}
+		})
+	}
+}
+
 func TestEngine_lostReaderEndsTheWriter(t *testing.T) {
 	e := startEngine(t)
 	pair := connect(t, e, "creator").channel(0)

@@ -51,8 +51,8 @@ func (e *Engine) serveWriter(socket *websocket.Conn, c *channel) {
 	ctx, cancel := c.context(e.ctx, c.readerGone)
 	defer cancel()
 	for {
-		kind, data, err := socket.Read(ctx)
-		if err != nil || !c.put(ctx, item{kind, data}) {
+		i, err := receiveItem(ctx, socket)
+		if err != nil || !c.put(ctx, i) {
 			return
 		}
 	}
@@ -85,6 +85,7 @@ func (e *Engine) serveReader(socket *websocket.Conn, c *channel) {
 func sendItem(ctx context.Context, socket *websocket.Conn, i item) bool {
 	ctx, cancel := context.WithTimeout(ctx, unpairedChannelTTL)
 	defer cancel()
+	defer i.release()
 	return socket.Write(ctx, i.kind, i.data) == nil
 }
 

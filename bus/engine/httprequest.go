@@ -133,7 +133,7 @@ func (x *exchange) feed(ctx context.Context, raw io.Reader) {
 	for {
 		chunk := make([]byte, channelChunk)
 		n, err := io.ReadFull(raw, chunk)
-		if n > 0 && !x.body.put(ctx, item{websocket.MessageBinary, chunk[:n]}) || err != nil {
+		if n > 0 && !x.body.put(ctx, item{kind: websocket.MessageBinary, data: chunk[:n]}) || err != nil {
 			return
 		}
 	}
