@@ -23,28 +23,49 @@ const (
 	ChunkSize = 64 << 10
 )
 
+// headSize is the size of a frame's length, in bytes.
+const headSize = 4
+
 // WriteFrame writes a length in four bytes and the payload.
 func WriteFrame(w io.Writer, payload []byte) error {
-	frame := binary.BigEndian.AppendUint32(make([]byte, 0, len(payload)+4), uint32(len(payload)))
+	frame := binary.BigEndian.AppendUint32(make([]byte, 0, len(payload)+headSize), uint32(len(payload)))
 	_, err := w.Write(append(frame, payload...))
 	return err
 }
 
 // ReadFrame reads one frame of at most limit bytes.
 func ReadFrame(r io.Reader, limit int) ([]byte, error) {
-	var head [4]byte
-	if _, err := io.ReadFull(r, head[:]); err != nil {
+	size, err := readHead(r, limit)
+	if err != nil {
 		return nil, err
-	}
-	size := int(binary.BigEndian.Uint32(head[:]))
-	if size > limit {
-		return nil, fmt.Errorf("frame of %d bytes is over %d", size, limit)
 	}
 	payload := make([]byte, size)
 	if _, err := io.ReadFull(r, payload); err != nil {
 		return nil, NoEOF(err)
 	}
 	return payload, nil
+}
+
+// readInto reads one frame into a buffer that holds any, and returns its size.
+func readInto(r io.Reader, buffer []byte) (int, error) {
+	size, err := readHead(r, len(buffer))
+	if err != nil {
+		return 0, err
+	}
+	_, err = io.ReadFull(r, buffer[:size])
+	return size, NoEOF(err)
+}
+
+func readHead(r io.Reader, limit int) (int, error) {
+	var head [headSize]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return 0, err
+	}
+	size := int(binary.BigEndian.Uint32(head[:]))
+	if size > limit {
+		return 0, fmt.Errorf("frame of %d bytes is over %d", size, limit)
+	}
+	return size, nil
 }
 
 // WriteJSON writes a value as one frame of at most RequestLimit.

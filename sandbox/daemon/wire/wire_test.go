@@ -20,10 +20,43 @@ func TestChunks(t *testing.T) {
 			t.Fatal(err)
 		}
 		stream.WriteString("next")
+		sent := stream.String()
 		got, err := io.ReadAll(&ChunkReader{Source: &stream})
 		if err != nil || string(got) != content || stream.String() != "next" {
 			t.Errorf("%d bytes came as %d, %v, and %q is left", size, len(got), err, stream.String())
 		}
+		reader := &ChunkReader{Source: strings.NewReader(sent)}
+		var copied bytes.Buffer
+		first := make([]byte, min(size, 7))
+		_, err = io.ReadFull(reader, first)
+		copied.Write(first)
+		n, copyErr := io.Copy(&copied, reader)
+		if err := errors.Join(err, copyErr); err != nil || copied.String() != content || int(n) != size-len(first) {
+			t.Errorf("%d bytes were copied as %d, %v", size, n, err)
+		}
+	}
+}
+
+// failingWriter takes so many bytes.
+type failingWriter int
+
+func (w *failingWriter) Write(p []byte) (int, error) {
+	n := min(int(*w), len(p))
+	if *w -= failingWriter(n); n < len(p) {
+		return n, io.ErrShortWrite
+	}
+	return n, nil
+}
+
+func TestChunks_fullDisk(t *testing.T) {
+	var stream bytes.Buffer
+	if err := SendChunks(&stream, strings.NewReader(strings.Repeat("x", 3*ChunkSize))); err != nil {
+		t.Fatal(err)
+	}
+	disk := failingWriter(ChunkSize + 10)
+	n, err := io.Copy(&disk, &ChunkReader{Source: &stream})
+	if n != ChunkSize+10 || !errors.Is(err, io.ErrShortWrite) {
+		t.Errorf("copied %d bytes, %v", n, err)
 	}
 }
 
@@ -36,6 +69,9 @@ func TestChunks_cut(t *testing.T) {
 		_, err := io.ReadAll(&ChunkReader{Source: bytes.NewReader(whole.Bytes()[:n])})
 		if !errors.Is(err, io.ErrUnexpectedEOF) {
 			t.Errorf("after %d bytes the error is %v", n, err)
+		}
+		if _, err := io.Copy(io.Discard, &ChunkReader{Source: bytes.NewReader(whole.Bytes()[:n])}); !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("copying after %d bytes: %v", n, err)
 		}
 	}
 	broken := errors.New("broken")
