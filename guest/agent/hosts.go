@@ -1,32 +1,31 @@
 package main
 
 import (
-	"archive/tar"
-	"bytes"
-	"compress/gzip"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/sandbox-operator/sandbox-operator/guest/sdk"
 	"github.com/sandbox-operator/sandbox-operator/guest/wire"
 )
 
-// The interpreter hosts, and what guest/sdk/build.sh makes: the Node SDK and the
-// Node hosts as one file each. Without the former the agent works, and `iii` says
-// that it could not be loaded; without the latter Node loads their sources.
+// The interpreter hosts, and what guest/sdk/build.sh makes: the package of the Node
+// SDK, and the Node hosts as one file each. Without the former the agent works, and
+// `iii` says that it could not be loaded; without the latter Node loads their sources.
 //
 //go:embed node/*.mjs python/*.py all:generated
 var embedded embed.FS
 
-const nodeSDKArchive = "generated/node-sdk.tar.gz"
+// Of the SDK, only the bundle is large. It stays compressed in the guest too, because
+// every instance would wait until it is unpacked, and few processes load it.
+const nodeSDK = "generated/iii-sdk"
 
 // ensureHosts unpacks the hosts unless that has been done. It is cheap when it
 // has: a call needs only the one stat.
@@ -73,21 +72,24 @@ func unpackInto(home folder, target string) error {
 	if err := os.Chmod(staging, 0o755); err != nil {
 		return err
 	}
-	for language, folder := range map[string]string{"node": nodeHosts(), "python": "python"} {
-		if err := copyEmbedded(folder, filepath.Join(staging, language)); err != nil {
-			return err
-		}
-	}
-	if err := writeAtomically(filepath.Join(staging, "python", "requirements.txt"), sdk.PythonRequirements, 0o644); err != nil {
-		return err
-	}
-	if err := unpackSDK(filepath.Join(staging, "node_modules")); err != nil {
+	if err := fill(staging); err != nil {
 		return err
 	}
 	if err := os.Rename(staging, target); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	return nil
+}
+
+// fill unpacks into a folder that nobody else knows yet. All may read what is in it.
+func fill(staging string) error {
+	defer syscall.Umask(syscall.Umask(0o022))
+	for name, source := range map[string]string{"node": nodeHosts(), "python": "python", "node_modules/iii-sdk": nodeSDK} {
+		if err := copyEmbedded(source, filepath.Join(staging, name)); err != nil {
+			return err
+		}
+	}
+	return os.WriteFile(filepath.Join(staging, "python", "requirements.txt"), sdk.PythonRequirements, 0o644)
 }
 
 func nodeHosts() string {
@@ -98,62 +100,38 @@ func nodeHosts() string {
 	return "node"
 }
 
-func copyEmbedded(folder, target string) error {
-	entries, err := embedded.ReadDir(folder)
+// copyEmbedded copies a folder with all it holds, unless this build has none.
+func copyEmbedded(source, target string) error {
+	entries, err := embedded.ReadDir(source)
+	if errors.Is(err, fs.ErrNotExist) {
+		return os.MkdirAll(filepath.Dir(target), 0o755)
+	}
 	if err != nil {
 		return err
 	}
+	if err := os.MkdirAll(target, 0o755); err != nil {
+		return err
+	}
 	for _, entry := range entries {
-		content, err := embedded.ReadFile(folder + "/" + entry.Name())
-		if err != nil {
-			return err
+		from, to := source+"/"+entry.Name(), filepath.Join(target, entry.Name())
+		if entry.IsDir() {
+			err = copyEmbedded(from, to)
+		} else {
+			err = copyEmbeddedFile(from, to)
 		}
-		if err := writeAtomically(filepath.Join(target, entry.Name()), content, 0o644); err != nil {
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func unpackSDK(target string) error {
-	packed, err := embedded.ReadFile(nodeSDKArchive)
-	if errors.Is(err, fs.ErrNotExist) {
-		return os.MkdirAll(target, 0o755)
-	}
+func copyEmbeddedFile(source, target string) error {
+	content, err := embedded.ReadFile(source)
 	if err != nil {
 		return err
 	}
-	unzipped, err := gzip.NewReader(bytes.NewReader(packed))
-	if err != nil {
-		return err
-	}
-	archive := tar.NewReader(unzipped)
-	for {
-		header, err := archive.Next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if err := unpackEntry(target, header, archive); err != nil {
-			return err
-		}
-	}
-}
-
-func unpackEntry(target string, header *tar.Header, content io.Reader) error {
-	if header.Typeflag != tar.TypeReg {
-		return nil
-	}
-	if !filepath.IsLocal(header.Name) {
-		return fmt.Errorf("archive entry %q leaves its folder", header.Name)
-	}
-	data, err := io.ReadAll(content)
-	if err != nil {
-		return err
-	}
-	return writeAtomically(filepath.Join(target, header.Name), data, 0o644)
+	return os.WriteFile(target, content, 0o644)
 }
 
 func switchLink(link, target string) error {

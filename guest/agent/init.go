@@ -16,7 +16,8 @@ import (
 	"github.com/sandbox-operator/sandbox-operator/guest/wire"
 )
 
-const probeWait = 10 * time.Second
+// probeWait bounds an interpreter's answer on a machine that is busy.
+const probeWait = 30 * time.Second
 
 // pythonProbe says which version this is, and which SDK really loads in it.
 const pythonProbe = `
@@ -47,13 +48,14 @@ func initialize(home folder, request wire.InitRequest) wire.Reply {
 		}
 		dropSysAdmin()
 	}
+	digest := inBackground(func() (string, error) { return digestOfFile(home.join(agentName)) })
 	if err := unpackHosts(home); err != nil {
 		return failed(wire.Failf(wire.Internal, "unpacking: %v", err))
 	}
 	if request.ModuleFolder != "" {
 		linkSDK(home, request.ModuleFolder)
 	}
-	if report.AgentDigest, err = digestOfFile(home.join(agentName)); err != nil {
+	if report.AgentDigest, err = digest(); err != nil {
 		return failed(wire.Failf(wire.Internal, "reading the agent: %v", err))
 	}
 	report.SDK.Node = nodeSDKVersion(home)
@@ -72,6 +74,20 @@ func version(home folder, _ struct{}) wire.Reply {
 		return failed(wire.Failf(wire.Internal, "reading the agent: %v", err))
 	}
 	return wire.Reply{Init: &wire.Init{AgentDigest: digest}}
+}
+
+// inBackground begins at once, and returns what waits for the outcome.
+func inBackground[T any](do func() (T, error)) func() (T, error) {
+	var (
+		result T
+		err    error
+		work   sync.WaitGroup
+	)
+	work.Go(func() { result, err = do() })
+	return func() (T, error) {
+		work.Wait()
+		return result, err
+	}
 }
 
 func digestOfFile(path string) (string, error) {

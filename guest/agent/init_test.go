@@ -1,13 +1,19 @@
 package main
 
 import (
+	"bytes"
+	"compress/gzip"
 	"encoding/json"
+	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
+	"unicode"
 
 	"github.com/sandbox-operator/sandbox-operator/guest/wire"
 )
@@ -131,12 +137,68 @@ func TestHosts_files(t *testing.T) {
 	if err := json.Unmarshal(manifest, &found); err != nil || found.Name != "iii-sdk" || found.Version != "0.22.1" || found.Exports["."] == nil {
 		t.Errorf("manifest: %+v %v", found, err)
 	}
-	bundle, err := os.Stat(filepath.Join(guest.home, "node_modules", "iii-sdk", "dist", "bundle.cjs"))
-	if err != nil || bundle.Size() < 100_000 {
-		t.Errorf("bundle: %v %v", bundle, err)
+	bundle := unzipped(t, filepath.Join(guest.home, "node_modules", "iii-sdk", "dist", "bundle.cjs.gz"))
+	// It is read as Latin-1, which leaves nothing else as it is.
+	if len(bundle) < 1_000_000 || bytes.ContainsFunc(bundle, func(r rune) bool { return r > unicode.MaxASCII }) {
+		t.Errorf("the bundle has %d bytes, or is not ASCII", len(bundle))
 	}
 	if _, err := os.Stat(filepath.Join(guest.home, "hosts", "python", "iii.py")); !os.IsNotExist(err) {
 		t.Error("a host file shadows the SDK's package")
+	}
+}
+
+func unzipped(t *testing.T, path string) []byte {
+	t.Helper()
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	reader, err := gzip.NewReader(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := io.ReadAll(reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return content
+}
+
+// Programs may run as another user than the agent.
+func TestHosts_readableForAll(t *testing.T) {
+	guest := newGuest(t)
+	before := syscall.Umask(0o077)
+	reply, err := guest.execRaw([]byte("{}"), wire.CommandInit)
+	syscall.Umask(before)
+	if err != nil || reply.Error != nil {
+		t.Fatalf("%v %v", err, reply.Error)
+	}
+	files := 0
+	root, err := filepath.EvalSymlinks(filepath.Join(guest.home, "hosts"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		files++
+		want := fs.FileMode(0o644)
+		if entry.IsDir() {
+			want = 0o755
+		}
+		if info.Mode().Perm() != want {
+			t.Errorf("%s has mode %v", strings.TrimPrefix(path, root), info.Mode())
+		}
+		return nil
+	})
+	if err != nil || files < 30 {
+		t.Errorf("%d files, %v", files, err)
 	}
 }
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Builds what guest programs find behind the global `iii`:
-#   node    guest/agent/generated: the SDK as node-sdk.tar.gz and, in the folder
-#           node, the bundled sources of guest/agent/node; embedded into the agent
+#   node    guest/agent/generated: the package iii-sdk and, in the folder node, the
+#           bundled sources of guest/agent/node; embedded into the agent
 #   python  a folder of installed packages, printed as the last line, to be
 #           offered read-only to the sandboxes of a Python image
 # Usage: build.sh [node|python|all]. Both are cached by the content of their
@@ -35,8 +35,8 @@ build_node() {
     (cd "$scratch" && npm ci --prefer-offline --ignore-scripts --no-audit --no-fund --loglevel=error >&2)
     say "node: bundling iii-sdk and the hosts of handlers and programs"
     mkdir "$scratch/built"
-    (cd "$scratch" && node bundle.mjs "$scratch/out/iii-sdk" && node hosts.mjs "$sources" "$scratch/built/node")
-    (cd "$scratch/out" && tar --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 -cf - iii-sdk | gzip -9n > "$scratch/built/node-sdk.tar.gz")
+    (cd "$scratch" && node bundle.mjs "$scratch/built/iii-sdk" && node hosts.mjs "$sources" "$scratch/built/node")
+    gzip -9n "$scratch/built/iii-sdk/dist/bundle.cjs"
     mkdir -p "$cache/node-guest"
     mv "$scratch/built" "$built"
     rm -rf "$scratch"
@@ -44,10 +44,10 @@ build_node() {
   mkdir -p "$generated"
   # Left alone if nothing has changed, so that the agent is not built anew.
   if ! diff -rq --exclude=.gitkeep "$built" "$generated" >/dev/null; then
-    rm -rf "$generated/node"
+    find "$generated" -mindepth 1 ! -name .gitkeep -delete
     cp -r "$built/." "$generated"
   fi
-  say "node: iii-sdk bundle ready ($(wc -c < "$built/node-sdk.tar.gz") bytes)"
+  say "node: iii-sdk bundle ready ($(wc -c < "$built/iii-sdk/dist/bundle.cjs.gz") bytes)"
 }
 
 build_python() {

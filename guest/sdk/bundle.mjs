@@ -2,7 +2,8 @@
 // which Node can load synchronously at the first use of the global `iii`, and
 // writes a package around it: node bundle.mjs OUTPUT_FOLDER.
 // Not minified: an error thrown from a minified bundle prints the whole line.
-// Processes that load it share what V8 made of it, by way of load.cjs.
+// It is ASCII, and build.sh compresses it: load.cjs unpacks it so. Processes that load
+// it share what V8 made of it.
 import { createRequire } from 'node:module';
 import { copyFileSync, readFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -20,12 +21,14 @@ const local = (name) => name.replace(/-/g, '_') || 'index';
 const specifier = (name) => (name ? `iii-sdk/${name}` : 'iii-sdk');
 
 mkdirSync(join(output, 'dist'), { recursive: true });
+const outfile = join(output, 'dist/bundle.cjs');
 await build({
   stdin: {
     contents: entries.map((name) => `exports.${local(name)} = require('${specifier(name)}');`).join('\n'),
     resolveDir: here,
   },
-  outfile: join(output, 'dist/bundle.cjs'),
+  outfile,
+  charset: 'ascii',
   bundle: true,
   platform: 'node',
   target: 'node18',
@@ -36,13 +39,16 @@ await build({
   logLevel: 'warning',
 });
 
+// What esbuild has not escaped stands in comments.
+writeFileSync(outfile, readFileSync(outfile, 'utf8').replace(/[^\x00-\x7f]/g, '?'));
+
 const manifest = { name: installed.name, version: installed.version, license: installed.license, type: 'module' };
 const writeManifest = (more) =>
   writeFileSync(join(output, 'package.json'), `${JSON.stringify({ ...manifest, ...more }, null, 2)}\n`);
 writeManifest(); // the SDK reads its version from it as it loads
 copyFileSync(join(here, 'load.cjs'), join(output, 'dist/load.cjs'));
 
-const bundle = createRequire(import.meta.url)(join(output, 'dist/bundle.cjs'));
+const bundle = createRequire(import.meta.url)(outfile);
 const exportsMap = {};
 for (const name of entries) {
   const file = local(name);
