@@ -4,7 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/sandbox-operator/sandbox-operator/guest/wire"
@@ -63,25 +62,7 @@ func (k *keeper) serveOnce(connection *os.File) {
 func (k *keeper) isAlone() bool {
 	below, known := childrenOfThreads(k.interpreter.pid())
 	own, ownKnown := childrenOfThreads(os.Getpid())
-	return known && ownKnown && below == 0 && own == 1
-}
-
-// childrenOfThreads counts a process's children. It is not known where the kernel
-// lists them only under their own names.
-func childrenOfThreads(pid int) (count int, known bool) {
-	threads := filepath.Join("/proc", strconv.Itoa(pid), "task")
-	entries, err := os.ReadDir(threads)
-	if err != nil {
-		return 0, false
-	}
-	for _, entry := range entries {
-		children, err := os.ReadFile(filepath.Join(threads, entry.Name(), "children"))
-		if err != nil {
-			return 0, false // it has just ended, or is not kept
-		}
-		count += len(strings.Fields(string(children)))
-	}
-	return count, true
+	return known && ownKnown && len(below) == 0 && len(own) == 1
 }
 
 // serveShared gives the process one of its calls. False: it has not survived it.
