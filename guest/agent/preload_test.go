@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/sandbox-operator/sandbox-operator/guest/wire"
@@ -64,5 +65,59 @@ func TestNodeSDK_codeCache(t *testing.T) {
 		if err := os.WriteFile(found[0], nil, 0o644); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// newWarmBusGuest has the real SDKs and a supervisor.
+func newWarmBusGuest(t *testing.T, way way) *guest {
+	t.Helper()
+	guest := newBusGuest(t)
+	guest.way = way
+	t.Cleanup(guest.endSupervisor)
+	if reply := guest.exec(wire.CommandInit, wire.InitRequest{Warm: true}); reply.Error != nil {
+		t.Fatal(reply.Error)
+	}
+	guest.awaitSupervisor()
+	return guest
+}
+
+// The real SDK, once it is imported, leaves nothing that keeps a process from being
+// forked; each fork connects by itself, under its own name.
+func TestPreload_python(t *testing.T) {
+	const source = `import sys
+loaded = 'iii' in sys.modules
+def handler(p):
+    found = 'iii' in sys.modules and not loaded
+    return [found, iii.trigger({'function_id': 'test::echo', 'payload': p})]
+`
+	for _, way := range ways[1:] {
+		t.Run(way.name, func(t *testing.T) {
+			guest, bus := newWarmBusGuest(t, way), newTestBus(t)
+			request := callRequest(wire.Python, guest.mustPlant(wire.Python, source), "7")
+			request.Bus = wire.Bus{BusURL: bus.url(), WorkerName: "runner:first"}
+			guest.invoke(request)
+			for _, name := range []string{"runner:second", "runner:third"} {
+				request.WorkerName = name
+				reply := guest.invoke(request)
+				if string(reply.Result) != `[true,7]` || way.isolation != wire.Shared && reply.Start != wire.StartForked {
+					t.Errorf("%s: %s %s %v", name, reply.Start, reply.Result, reply.Error)
+				}
+			}
+			if way.isolation == wire.Shared {
+				return // its one connection stays
+			}
+			links, _, workers, _ := bus.seen()
+			if links != len(workers) || !slices.ContainsFunc(workers, func(worker string) bool { return isOneWorker([]string{worker}, "runner:third") }) {
+				t.Errorf("%d links of %v", links, workers)
+			}
+		})
+	}
+}
+
+func TestPreload_pythonWithoutUse(t *testing.T) {
+	guest := newWarmBusGuest(t, ways[1])
+	const source = "# viii\nimport sys\ndef handler(p): return 'i' * 3 in sys.modules\n"
+	if reply := guest.call(wire.Python, source, "0"); string(reply.Result) != "false" {
+		t.Errorf("%s %v", reply.Result, reply.Error)
 	}
 }

@@ -24,6 +24,7 @@ def main():
     handler = sandbox_call.load(source, envelope["handler"])
     if handler is None:
         return
+    sandbox_iii.preload(source)
     _flush()
     if envelope["shared"]:
         _serve_all(handler, source)
