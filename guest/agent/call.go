@@ -146,6 +146,7 @@ type host struct {
 	payload  json.RawMessage
 	timeout  time.Duration
 	elapsed  time.Duration // of the timeout, before the start
+	waited   time.Duration // of that, for the interpreter
 	logLimit int
 	stop     <-chan os.Signal // nil: nobody cancels it
 }
@@ -182,7 +183,7 @@ func (h host) conclude(started *process, logs, errors *capture) wire.Reply {
 func (h host) report(outcome outcome, duration time.Duration, logs, errors *capture) wire.Reply {
 	reply := outcome.reply(h.home, h.timeout, errors)
 	reply.Logs, reply.LogsTruncated = logs.text()
-	reply.DurationMs = duration.Milliseconds()
+	reply.DurationMs = (h.waited + duration).Milliseconds()
 	return reply
 }
 

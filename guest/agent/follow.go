@@ -50,6 +50,7 @@ func (s *supervisor) reported(a *attendant, kind byte, found report) {
 	if kind == reportIdle {
 		_ = a.send(orderNoted)
 	}
+	p.serveWaiting()
 	s.wake()
 }
 

@@ -82,7 +82,10 @@ type callHead struct {
 	TimeoutMs int64 `json:"timeoutMs"`
 	// elapsedMs: of the timeout, before the keeper got the call.
 	ElapsedMs int64 `json:"elapsedMs"`
-	LogLimit  int   `json:"logLimit"`
+	// waitedMs: of that, for a process to be made, which counts as the start of an
+	// interpreter for this call does.
+	WaitedMs int64 `json:"waitedMs,omitempty"`
+	LogLimit int   `json:"logLimit"`
 }
 
 // hostLine is the first line of what the host reads of a call; the payload follows.

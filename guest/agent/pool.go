@@ -19,12 +19,14 @@ const (
 
 // pool are the keepers of one spec. The supervisor's lock guards it.
 type pool struct {
-	spec         warmSpec
-	mode         mode
-	demand       demand
-	refill       time.Duration
-	bytes        int64
-	attendants   []*attendant
+	spec       warmSpec
+	mode       mode
+	demand     demand
+	refill     time.Duration
+	bytes      int64
+	attendants []*attendant
+	// waiting are calls that found nothing ready, the first one first.
+	waiting      []waiter
 	failures     int
 	blockedUntil time.Time
 }
@@ -86,6 +88,10 @@ func (p *pool) view(now time.Time) poolView {
 			view.held++
 		}
 	}
+	// What calls wait for is as good as taken.
+	claimed := p.claimed()
+	view.present -= claimed
+	view.held += claimed
 	// A shared process that is at a call is there for the next one, too.
 	if p.mode == modeShared && view.held > 0 {
 		view.held--
@@ -94,9 +100,9 @@ func (p *pool) view(now time.Time) poolView {
 	return view
 }
 
-// fresh counts the processes that need no replacement.
+// fresh counts the processes that need no replacement and that no call waits for.
 func (p *pool) fresh(now time.Time) int {
-	count := 0
+	count := -p.claimed()
 	for _, a := range p.attendants {
 		if a.state == stateMaking || a.state == stateReady && !p.isStale(a, now) || a.state == stateBusy && p.mode == modeShared {
 			count++
@@ -136,8 +142,7 @@ func (p *pool) shrink(now time.Time, allotted int) {
 	}
 }
 
-// take finds a process for a call. Where none is ready there is none, except that
-// for calls that share, another is made, for which the call waits.
+// take finds a process for a call, nil if none is ready.
 func (p *pool) take() *attendant {
 	var best *attendant
 	for _, a := range p.attendants {

@@ -74,9 +74,9 @@ func (s *supervisor) serve(connection *os.File) {
 	}
 }
 
-// dispatch hands a call's connection to a process that is ready, trying the next
-// where one turns out to be gone. What it returns is the answer, unless that is
-// answerAccepted, which is the keeper's to give.
+// dispatch hands a call's connection to a process that is ready, or has it wait for
+// one that is being made. What it returns is the answer, unless that is
+// answerAccepted: then the keeper's is to come, or answerCold after all.
 func (s *supervisor) dispatch(key string, connection *os.File) byte {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -87,17 +87,17 @@ func (s *supervisor) dispatch(key string, connection *os.File) byte {
 	}
 	now := time.Now()
 	p.demand = p.demand.called(now, p.refill)
-	for a := p.take(); a != nil; a = p.take() {
-		if a.send(orderCall, connection) == nil {
-			p.failures = 0
-			return answerAccepted
-		}
-		a.state = stateLeaving
+	if p.hand(connection) {
+		return answerAccepted
 	}
-	if p.mode != modeShared || now.Before(p.blockedUntil) {
+	switch {
+	case p.mode != modeShared:
+		return s.waitInLine(p, connection, now)
+	case now.Before(p.blockedUntil):
 		return answerCold
+	default:
+		return s.waitFor(p, connection)
 	}
-	return s.waitFor(p, connection)
 }
 
 // waitFor lets a call wait for the process that is being made, or has one made.
@@ -171,6 +171,7 @@ func (s *supervisor) retire(which func(*pool) bool, forget bool) {
 		}
 		p.failures, p.blockedUntil = 0, time.Time{}
 		if forget {
+			p.turnAway(0)
 			delete(s.pools, key)
 		}
 	}

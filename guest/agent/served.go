@@ -53,7 +53,8 @@ func (k *keeper) accept(connection *os.File) (*served, error) {
 	}
 	return &served{
 		host: host{
-			home: k.home, timeout: milliseconds(head.TimeoutMs), elapsed: milliseconds(head.ElapsedMs), logLimit: head.LogLimit,
+			home: k.home, timeout: milliseconds(head.TimeoutMs), elapsed: milliseconds(head.ElapsedMs), waited: milliseconds(head.WaitedMs),
+			logLimit: head.LogLimit,
 		},
 		connection: connection, request: request,
 		logs: newCapture(positiveOr(head.LogLimit, defaultLogLimit)), errors: newCapture(4 * stderrTailBytes),

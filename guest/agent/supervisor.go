@@ -6,6 +6,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -126,6 +127,9 @@ func (s *supervisor) end() {
 	for a := range s.attendants {
 		a.control.Close()
 	}
+	for _, p := range s.pools {
+		p.turnAway(0)
+	}
 	for l := range s.links {
 		l.end()
 	}
@@ -170,7 +174,7 @@ func (s *supervisor) endStrays() {
 		own[l.command.Process.Pid] = true
 	}
 	s.mutex.Unlock()
-	endChildrenBut(own)
+	endStrays(quickChildren(), own)
 }
 
 // plan decides, under the lock, and returns the keepers to start.
@@ -183,17 +187,42 @@ func (s *supervisor) plan(now time.Time) (starts []*attendant) {
 			_ = a.command.Process.Kill()
 		}
 	}
-	var pools []*pool
-	var views []poolView
 	making := 0
 	for key, p := range s.pools {
 		if p.forgettable(now) {
 			delete(s.pools, key)
 			continue
 		}
-		pools, views = append(pools, p), append(views, p.view(now))
 		making += p.count(stateMaking)
 		starts = append(starts, p.unstarted()...)
+	}
+	asked := s.planAsked(now)
+	ahead := s.planAhead(now, making+len(asked))
+	return slices.Concat(starts, asked, ahead)
+}
+
+// planAsked begins what calls wait for. It has no regard for the memory that
+// processes may take which wait for calls, nor for what is made for other
+// functions: a cold start would have none.
+func (s *supervisor) planAsked(now time.Time) (starts []*attendant) {
+	for _, p := range s.pools {
+		p.sweep(now)
+		if now.Before(p.blockedUntil) {
+			continue
+		}
+		for range min(p.unserved(), makingAsked()-p.count(stateMaking)) {
+			starts = append(starts, s.attend(p, stateMaking))
+		}
+	}
+	return starts
+}
+
+// planAhead begins what calls to come will want.
+func (s *supervisor) planAhead(now time.Time, making int) (starts []*attendant) {
+	var pools []*pool
+	var views []poolView
+	for _, p := range s.pools {
+		pools, views = append(pools, p), append(views, p.view(now))
 	}
 	for i, allotted := range allot(now, views, s.budget) {
 		p := pools[i]
@@ -201,7 +230,7 @@ func (s *supervisor) plan(now time.Time) (starts []*attendant) {
 			s.delay(pause)
 			continue
 		}
-		for fresh := p.fresh(now); fresh < allotted && making < runtime.NumCPU(); fresh++ {
+		for fresh := p.fresh(now); fresh < allotted && making < makingAhead(); fresh++ {
 			starts = append(starts, s.attend(p, stateMaking))
 			making++
 		}
@@ -209,6 +238,15 @@ func (s *supervisor) plan(now time.Time) (starts []*attendant) {
 	}
 	return starts
 }
+
+// makingAsked is how many processes of one function are made at one time if calls
+// wait: what keeps the processors busy, and one for the moments at which another
+// one waits.
+func makingAsked() int { return runtime.NumCPU() + 1 }
+
+// makingAhead is how many processes are made at one time that nobody waits for: at
+// calls that come meanwhile some processors are free of them.
+func makingAhead() int { return max(1, runtime.NumCPU()/2) }
 
 // attend adds a keeper to a pool; it is started by the main goroutine.
 func (s *supervisor) attend(p *pool, state state) *attendant {

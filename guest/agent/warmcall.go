@@ -124,6 +124,7 @@ func (w *warmCall) awaitTaken() byte {
 	defer limit.Stop()
 	quick := time.NewTimer(min(quickAnswer, w.timeout))
 	defer quick.Stop()
+	var waiting time.Time
 	for {
 		select {
 		case next, open := <-w.packets:
@@ -132,9 +133,13 @@ func (w *warmCall) awaitTaken() byte {
 				return 0
 			case next.kind == answerWait:
 				quick.Stop()
-				limit.Reset(min(importWait+takenWait, w.timeout))
+				limit.Reset(w.patience())
+				waiting = time.Now()
 			case next.kind == answerAccepted:
 				quick.Stop()
+				if !waiting.IsZero() {
+					w.head.WaitedMs = time.Since(waiting).Milliseconds()
+				}
 				w.keeper, _ = strconv.Atoi(string(next.body))
 				if w.send() != nil {
 					return 0
@@ -150,6 +155,16 @@ func (w *warmCall) awaitTaken() byte {
 			return w.giveUp()
 		}
 	}
+}
+
+// patience is how long the call waits for a process that is being made. What calls
+// share is to be had in that way only; any other is left half of its time to start
+// cold, which the supervisor, which does not know that time, has it do sooner.
+func (w *warmCall) patience() time.Duration {
+	if w.spec.Shared {
+		return min(importWait+takenWait, w.timeout)
+	}
+	return min(importWait+takenWait, w.timeout/2)
 }
 
 // giveUp makes sure that the call cannot be taken any more, or finds that it just

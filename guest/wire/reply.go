@@ -20,7 +20,7 @@ type Reply struct {
 	Run           *Run   `json:"run,omitempty"`
 	Init          *Init  `json:"init,omitempty"`
 	// durationMs: wall-clock time from interpreter start, or from a waiting one's
-	// taking the call, to result or exit.
+	// taking the call, to result or exit. A wait for one that is being made counts.
 	DurationMs int64 `json:"durationMs,omitempty"`
 	// start: how the process of a call came about, such as StartCold; empty if
 	// there was none, and for other commands.
