@@ -117,7 +117,7 @@ func (s *Set) attach(id sandbox.ID, b *box, ends io.ReadWriteCloser) bool {
 	}
 	now := s.options.Now()
 	b.opened, b.used = now, now
-	b.pace.link = smoothed{}
+	b.pace.renew()
 	b.link = start(ends, &s.loops, s.options.Permit, s.options.Now, func(l *link) { s.broke(b, l) })
 	s.open++
 	return true

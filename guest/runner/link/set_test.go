@@ -313,9 +313,17 @@ func TestSet_slowLinksRest(t *testing.T) {
 	w.execute(id, burstCalls, 0)
 	eventually(t, "a link", func() bool { return w.count() == 1 })
 	box := w.boxes[id]
-	for range enoughSamples {
-		w.called(id, time.Second, wire.Reply{Start: wire.StartReady}, nil)
+	slower := func() {
+		for range enoughSamples {
+			w.called(id, time.Second, wire.Reply{Start: wire.StartReady}, nil)
+		}
 	}
+	slower()
+	if _, err := w.Call(t.Context(), id, warmCall); err != nil {
+		t.Errorf("a call before executions were tried again: %v", err)
+	}
+	w.execute(id, enoughSamples, 0)
+	slower()
 	if _, err := w.Call(t.Context(), id, warmCall); !isNotRun(err) || box.link == nil {
 		t.Errorf("a call although the link is slower: %v", err)
 	}
