@@ -16,7 +16,7 @@ import (
 )
 
 // patience bounds every wait of a test; it passes only when something is wrong.
-const patience = 10 * time.Second
+const patience = time.Minute
 
 // testEngine accepts connections and leaves all else to the test.
 type testEngine struct {
@@ -148,7 +148,7 @@ type running struct {
 var testTimers = timers{
 	handshake: patience,
 	ping:      patience,
-	silence:   patience,
+	silence:   10 * patience,
 	farewell:  time.Second,
 	binding:   patience,
 }
