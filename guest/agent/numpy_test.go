@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -78,20 +77,5 @@ func TestWarm_randomnessOfNumpy(t *testing.T) {
 early = numpy.random.random()
 def handler(p): return [numpy.random.random(), float(numpy.random.default_rng().random()), int(numpy.random.randint(1 << 40))]
 `
-	request := callRequest(wire.Python, guest.mustPlant(wire.Python, source), "0")
-	seen := map[string]bool{}
-	const calls = 4
-	for range calls {
-		reply := guest.invoke(request)
-		var drawn []json.RawMessage
-		if err := json.Unmarshal(reply.Result, &drawn); err != nil || reply.Start != wire.StartForked {
-			t.Fatalf("%s: %s %v", reply.Start, reply.Result, reply.Error)
-		}
-		for _, each := range drawn {
-			seen[string(each)] = true
-		}
-	}
-	if want := 3 * calls; len(seen) != want {
-		t.Errorf("want %d different values, got %d", want, len(seen))
-	}
+	guest.drawsAnew(t, source, 3)
 }

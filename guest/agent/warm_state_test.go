@@ -102,11 +102,18 @@ func TestWarm_randomness(t *testing.T) {
 early = random.random(), uuid.uuid1()
 def handler(p): return [random.random(), str(uuid.uuid4()), str(uuid.uuid1()), ssl.RAND_bytes(8).hex(), next(tempfile._get_candidate_names()), secrets.token_hex(8)]
 `
-	request := callRequest(wire.Python, guest.mustPlant(wire.Python, source), "0")
+	guest.drawsAnew(t, source, 6)
+}
+
+// drawsAnew checks that each call of a Python handler, which returns so many random
+// values, is a fork that draws its own.
+func (g *guest) drawsAnew(t *testing.T, source string, values int) {
+	t.Helper()
+	request := callRequest(wire.Python, g.mustPlant(wire.Python, source), "0")
 	seen := map[string]bool{}
 	const calls = 5
 	for range calls {
-		reply := guest.invoke(request)
+		reply := g.invoke(request)
 		var drawn []json.RawMessage
 		if err := json.Unmarshal(reply.Result, &drawn); err != nil || reply.Start != wire.StartForked {
 			t.Fatalf("%s: %s %v", reply.Start, reply.Result, reply.Error)
@@ -115,7 +122,7 @@ def handler(p): return [random.random(), str(uuid.uuid4()), str(uuid.uuid1()), s
 			seen[string(each)] = true
 		}
 	}
-	if want := 6 * calls; len(seen) != want {
+	if want := values * calls; len(seen) != want {
 		t.Errorf("want %d different values, got %d", want, len(seen))
 	}
 }
