@@ -40,7 +40,7 @@ func (s *session) answer(call *protocol.InvokeFunction, handler Handler) {
 		return
 	}
 	// Only this caller gets into trouble when a place in the queue is long in
-	// coming, so it may wait.
+	// coming, so it may wait as long as the connection lives.
 	_ = s.outbox.send(s.ctx, s.ctx.Done(), encodeAnswer(call, result, err))
 }
 

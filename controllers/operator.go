@@ -223,7 +223,7 @@ type programs struct {
 
 // Inside implements shim.Programs.
 func (p programs) Inside(ctx context.Context, worker string, runtime *sandboxv1alpha1.SandboxRuntime) bool {
-	return p.table.Inside(ctx, inTable(runtime), p.workers.CallerOf(worker))
+	return p.table.Inside(ctx, inTable(runtime), p.workers.CallerOf(ctx, func() string { return worker }))
 }
 
 // inTable is what the table calls a runtime.

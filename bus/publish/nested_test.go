@@ -278,9 +278,9 @@ func TestInside_byBaggage(t *testing.T) {
 	table := nestedTable(t, 3)
 	first := mustEnter(t, table, "f", nil, "w:f:1")
 	defer first.Release()
-	second := mustEnter(t, table, "b", workers.callerOf(named(t, "w:f:1"), func() string { t.Error("asked for"); return "" }), "w:b:1")
+	second := mustEnter(t, table, "b", workers.CallerOf(named(t, "w:f:1"), func() string { t.Error("asked for"); return "" }), "w:b:1")
 	defer second.Release()
-	if !table.Inside(named(t, "w:b:1"), shop, workers.CallerOf("")) {
+	if !table.Inside(named(t, "w:b:1"), shop, workers.CallerOf(named(t, "w:b:1"), func() string { return "" })) {
 		t.Error("a call by way of another runtime does not come from inside the first")
 	}
 }
@@ -366,7 +366,8 @@ func TestWorkers_callerOf(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := workers.CallerOf(tc.id)(baggage.ContextWithBaggage(t.Context(), members)); got != tc.want {
+		ctx := baggage.ContextWithBaggage(t.Context(), members)
+		if got := workers.CallerOf(ctx, func() string { return tc.id })(ctx); got != tc.want {
 			t.Errorf("with %q the caller is %q, want %q", text, got, tc.want)
 		}
 	}

@@ -84,7 +84,7 @@ func (s *Server) caller(ctx context.Context, inv bus.Invocation) Caller {
 	if s.Workers == nil {
 		return nil
 	}
-	return s.Workers.callerOf(ctx, inv.CallerWorkerID)
+	return s.Workers.CallerOf(ctx, inv.CallerWorkerID)
 }
 
 func checkPayload(schema *Schema, payload json.RawMessage) error {

@@ -36,36 +36,20 @@ const (
 // worker that a program is (guest/agent/node/iii.mjs, sandbox_iii.py).
 const workerMember = "sandbox-worker"
 
-// CallerOf is the caller of a call with this worker id, which the engine vouches
-// for; empty for payloads that are no objects (contracts/iii-bus.md §5.2). What
-// the call's baggage says comes first: it is there in every call of the agent's
+// CallerOf is the caller of a call with this context and worker id, which the engine
+// vouches for; empty for payloads that are no objects (contracts/iii-bus.md §5.2).
+// What the call's baggage says comes first: it is there in every call of the agent's
 // hosts and costs nothing. A program gains nothing by a lie in it: at most a slot
-// in reserve, or a refusal.
-func (w *Workers) CallerOf(id string) Caller {
-	return func(ctx context.Context) string {
-		if name := namedIn(ctx); name != "" {
-			return name
-		}
-		return w.Name(ctx, id)
-	}
-}
-
-// callerOf is CallerOf for a call with this context, whatever the context is in which
-// its caller is asked for: the callers of a call are followed up by way of those that
-// they were called by. The id is looked for only where it is needed.
-func (w *Workers) callerOf(call context.Context, id func() string) Caller {
-	name := namedIn(call)
+// in reserve, or a refusal. The context in which the caller is asked for may be that
+// of another call, which it led to. The id is asked for only where it is needed.
+func (w *Workers) CallerOf(call context.Context, id func() string) Caller {
+	name := baggage.FromContext(call).Member(workerMember).Value()
 	return func(ctx context.Context) string {
 		if name != "" {
 			return name
 		}
 		return w.Name(ctx, id())
 	}
-}
-
-// namedIn is the worker that the baggage names, empty for none.
-func namedIn(ctx context.Context) string {
-	return baggage.FromContext(ctx).Member(workerMember).Value()
 }
 
 // NewWorkers returns the workers of the client's bus.
