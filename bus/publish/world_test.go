@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/onsi/gomega"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/sandbox-operator/sandbox-operator/sandbox"
@@ -123,16 +124,7 @@ func stillWaits(t *testing.T, answers <-chan answer) {
 // eventually polls until the condition holds.
 func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	deadline := time.After(patience)
-	poll := time.NewTicker(time.Millisecond)
-	defer poll.Stop()
-	for !holds() {
-		select {
-		case <-poll.C:
-		case <-deadline:
-			t.Fatalf("gave up waiting for %s", what)
-		}
-	}
+	gomega.NewWithT(t).Eventually(holds, patience, time.Millisecond).Should(gomega.BeTrue(), what)
 }
 
 func names(instances []Instance) string {

@@ -75,15 +75,23 @@ func TestAnswerFirst(t *testing.T) {
 	}
 }
 
-// The operator may end before it has told: its sandbox is nobody's then, and another
-// is made.
-func TestAnswerFirst_restart(t *testing.T) {
+// bootedForCall has a sandbox that has come for a call, of which the status says
+// nothing yet.
+func bootedForCall(t *testing.T) *world {
+	t.Helper()
 	w := stopped(t)
 	w.await("shop::price")
 	w.reconcile()
 	w.wait()
 	w.look()
 	w.reconcile()
+	return w
+}
+
+// The operator may end before it has told: its sandbox is nobody's then, and another
+// is made.
+func TestAnswerFirst_restart(t *testing.T) {
+	w := bootedForCall(t)
 	former := w.sandboxes()
 	w.restart()
 	w.await("shop::price")
@@ -107,12 +115,7 @@ func TestAnswerFirst_restart(t *testing.T) {
 
 // What has to be announced is written at once, also while something else waits.
 func TestAnswerFirst_announcesAtOnce(t *testing.T) {
-	w := stopped(t)
-	w.await("shop::price")
-	w.reconcile()
-	w.wait()
-	w.look()
-	w.reconcile()
+	w := bootedForCall(t)
 	w.edit(withReplicas(2))
 	w.reconcile()
 	if got := w.states(); got != "0:ready 1:booting" {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -345,14 +346,5 @@ func (w *world) states() string {
 
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	deadline := time.After(patience)
-	poll := time.NewTicker(time.Millisecond)
-	defer poll.Stop()
-	for !holds() {
-		select {
-		case <-poll.C:
-		case <-deadline:
-			t.Fatalf("gave up waiting for %s", what)
-		}
-	}
+	gomega.NewWithT(t).Eventually(holds, patience, time.Millisecond).Should(gomega.BeTrue(), what)
 }
