@@ -3,7 +3,6 @@ package e2e
 import (
 	"context"
 	"encoding/json"
-	"io"
 	"net/http"
 	"regexp"
 	"time"
@@ -143,13 +142,7 @@ func callsInFlight(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	request.Close = true
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = response.Body.Close() }()
-	text, err := io.ReadAll(response.Body)
+	_, text, err := exchange(request)
 	if found := inFlight.FindSubmatch(text); found != nil {
 		return string(found[1]), err
 	}

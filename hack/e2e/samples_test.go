@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -94,11 +93,7 @@ func tryPost(ctx context.Context, path, body string) (status int, answer string)
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, running.HTTPURL+path, strings.NewReader(body))
 	Expect(err).NotTo(HaveOccurred())
 	request.Header.Set("Content-Type", "application/json")
-	request.Close = true
-	response, err := http.DefaultClient.Do(request)
+	status, text, err := exchange(request)
 	Expect(err).NotTo(HaveOccurred())
-	defer func() { _ = response.Body.Close() }()
-	text, err := io.ReadAll(response.Body)
-	Expect(err).NotTo(HaveOccurred())
-	return response.StatusCode, string(text)
+	return status, string(text)
 }
